@@ -1,0 +1,1 @@
+"""Pure building blocks that every layer may use: time, canonical text, identifiers."""
