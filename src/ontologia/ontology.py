@@ -1,0 +1,218 @@
+"""`Ontology`: the store as one object.
+
+It binds a place, a set of declared types and settings, and hands out sessions, queries and history. Everything it
+does is done by the packages below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike, fspath
+from types import TracebackType
+from typing import Any, Self
+
+from ontologia.base.clock import Clock, SystemClock
+from ontologia.config import OntologiaConfig
+from ontologia.errors import ConfigError, UnknownTypeError
+from ontologia.model.declare import Entity, Relation
+from ontologia.model.upgrade import Upgraders, load_upgraders
+from ontologia.query.builder import Explanation, Query
+from ontologia.query.plan import Scan
+from ontologia.query.traverse import Hop, Path
+from ontologia.store import history
+from ontologia.store.binding import sqlite_path
+from ontologia.store.catalog import StoredType
+from ontologia.store.commits import Change, Commit, DiffItem
+from ontologia.store.drift import drifted, outdated
+from ontologia.store.dropping import Drop, Dropping
+from ontologia.store.migration import Migration, Migrator
+from ontologia.store.paths import traverse
+from ontologia.store.protocol import Finding, Progress
+from ontologia.store.raw import arrow_table, as_dict, raw_rows
+from ontologia.store.reads import Reader, resolve
+from ontologia.store.session import Session
+from ontologia.store.sqlite.backend import SqliteBackend
+from ontologia.store.writes import Write
+
+
+class Ontology:
+    """A typed, versioned store.
+
+    `Ontology("onto.db", entity_types=[Customer])` opens or creates a file. Types that are not listed may be used as
+    long as none is. `create=False` refuses a missing store; `read_only=True` never writes, not even a lock.
+    """
+
+    def __init__(
+        self,
+        db_path: str | PathLike[str] | None = None,
+        config: OntologiaConfig | None = None,
+        *,
+        storage_uri: str | None = None,
+        entity_types: Iterable[type[Entity]] | None = None,
+        relation_types: Iterable[type[Relation[Any, Any]]] | None = None,
+        upgraders: Upgraders | Iterable[Any] | None = None,
+        check_endpoints: bool = False,
+        create: bool = True,
+        read_only: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = config or OntologiaConfig()
+        self._open_types = entity_types is None and relation_types is None
+        self._classes = _by_name([*(entity_types or ()), *(relation_types or ())])
+        self._upgraders = load_upgraders(upgraders or ())
+        path = sqlite_path(None if db_path is None else fspath(db_path), storage_uri, self.config)
+        self._backend = SqliteBackend(path, self.config, clock or SystemClock(), read_only=read_only, create=create)
+        self._write = Write(self._backend, self.config, check_endpoints)
+        self._reader = Reader(self._backend, self._upgraders)
+
+    def session(self) -> Session:
+        """Collect wanted state; leaving the `with` block commits it."""
+        return Session(self._write, self.query, self._check_type)
+
+    def query(self) -> Query:
+        """Ask for entities, relations, paths and figures."""
+        return Query(_Answers(self._reader))
+
+    def head(self) -> int:
+        """The id of the last commit; 0 when there is none."""
+        with self._backend.snapshot(single=True) as snapshot:
+            return snapshot.head()
+
+    def list_commits(self, limit: int | None = None, since: int | None = None) -> list[Commit]:
+        """Commits after `since`, newest first."""
+        with self._backend.snapshot() as snapshot:
+            return snapshot.commits(since=since or 0, before=None, limit=limit)
+
+    def get_commit(self, commit_id: int) -> Commit:
+        """One commit."""
+        with self._backend.snapshot() as snapshot:
+            return history.get_commit(snapshot, commit_id)
+
+    def changes(self, commit_id: int) -> list[Change]:
+        """Every row that a commit wrote, and whether it was new."""
+        with self._backend.snapshot() as snapshot:
+            return history.changes_of(snapshot, commit_id)
+
+    def diff(self, first: int, second: int, cls: type[Any] | None = None) -> list[DiffItem]:
+        """What differs between two commits: `(key, before, after)`, for one type or for all declared ones."""
+        classes = self._classes.values() if cls is None else [cls]
+        return [item for one in classes for item in history.diff(self._reader, one, first, second)]
+
+    def blame(self, cls: type[Any], key: Any) -> dict[str, int]:
+        """For each field of a row, the commit that gave it its present value."""
+        return history.blame(self._reader, cls, key)
+
+    def validate(self) -> None:
+        """Raise SchemaOutdatedError when a declared type differs from the stored one."""
+        with self._backend.snapshot() as snapshot:
+            drifts = drifted(snapshot.catalog(), [cls.__spec__ for cls in self._classes.values()])
+        if drifts:
+            raise outdated(drifts)
+
+    def migrate(
+        self,
+        *,
+        apply: bool = False,
+        token: str | None = None,
+        force: bool = False,
+        progress: Progress | None = None,
+    ) -> Migration:
+        """Preview the migration to the declared types; apply it with the preview's token, or with `force`."""
+        migrator = Migrator(self._backend, list(self._classes.values()), self._upgraders)
+        if apply or force:
+            return migrator.apply(token, force=force, progress=progress)
+        return migrator.preview()
+
+    def drop_type(
+        self, kind: str, name: str, *, purge: bool = False, apply: bool = False, token: str | None = None
+    ) -> Drop:
+        """Preview forgetting a type; apply it with the preview's token. `purge` removes its rows for good."""
+        dropping = Dropping(self._backend)
+        return dropping.apply(kind, name, token, purge=purge) if apply else dropping.preview(kind, name, purge=purge)
+
+    def stored_types(self) -> list[StoredType]:
+        """Every type in the store with all its schema versions."""
+        with self._backend.snapshot() as snapshot:
+            return sorted(snapshot.catalog().types.values(), key=lambda stored: (stored.kind, stored.name))
+
+    def verify(self, progress: Progress | None = None) -> list[Finding]:
+        """Recompute every hash; what is wrong (`error`) or worth knowing (`warning`)."""
+        return list(self._backend.verify(progress))
+
+    def storage_info(self) -> dict[str, Any]:
+        """Where the store is and how it is kept."""
+        return self._backend.storage_info()
+
+    @property
+    def types(self) -> Sequence[type[Any]]:
+        """The declared classes."""
+        return tuple(self._classes.values())
+
+    def _check_type(self, cls: type[Any]) -> None:
+        if not isinstance(cls, type) or not issubclass(cls, (Entity, Relation)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UnknownTypeError(f"{cls!r} is not an entity or relation class.", hint="Pass the class itself.")
+        known = self._classes.get(cls.__spec__.name)
+        if known is cls:
+            return
+        if known is None and self._open_types:
+            self._classes[cls.__spec__.name] = cls
+            return
+        if known is not None and known.__spec__ == cls.__spec__:
+            return
+        listed = ", ".join(self._classes) or "none"
+        raise UnknownTypeError(
+            f"{cls.__spec__.name} is not among the types this Ontology was opened with ({listed}).",
+            hint="Add the class to entity_types or relation_types.",
+            type_name=cls.__spec__.name,
+        )
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self._backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Ontology({self._backend.uri!r}, head={self.head()}, types=[{', '.join(self._classes)}])"
+
+
+def _by_name(classes: Sequence[type[Any]]) -> dict[str, type[Any]]:
+    found: dict[str, type[Any]] = {}
+    for cls in classes:
+        if not isinstance(cls, type) or not issubclass(cls, (Entity, Relation)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{cls!r} is not an entity or relation class.")
+        name = cls.__spec__.name
+        if name in found and found[name] is not cls:
+            raise ConfigError(f"Two classes are called {name!r}.", hint='Rename one with class X(Entity, name="…").')
+        found[name] = cls
+    return found
+
+
+class _Answers:
+    """What queries ask the store for."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.objects = reader.objects
+        self.aggregate = reader.aggregate
+
+    def raw(self, cls: type[Any], scan: Scan) -> Iterator[dict[str, Any]]:
+        with self._reader.backend.snapshot() as snapshot:
+            for row in raw_rows(snapshot, cls, resolve(snapshot, scan)):
+                yield as_dict(row)
+
+    def arrow(self, cls: type[Any], scan: Scan, *, meta: bool) -> Any:
+        with self._reader.backend.snapshot() as snapshot:
+            return arrow_table(raw_rows(snapshot, cls, resolve(snapshot, scan)), cls.__spec__, meta=meta)
+
+    def explain(self, cls: type[Any], scan: Scan) -> Explanation:
+        return self._reader.explain(cls, scan)
+
+    def traverse(self, cls: type[Any], scan: Scan, hops: tuple[Hop, ...]) -> list[Path]:
+        return traverse(self._reader, cls, scan, hops)

@@ -1,0 +1,1 @@
+"""Questions: expressions, plans, their one meaning, and their SQL. No I/O."""

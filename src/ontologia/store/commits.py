@@ -1,0 +1,185 @@
+"""The commit log as values: what a commit is, what it touched, and how its content hash is made.
+
+The hash of a commit covers its parent's hash, its own record and, through one digest per type, every row it wrote; so a
+changed byte anywhere breaks the chain at the commit it belongs to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from ontologia.base.canonical import sha256_json
+from ontologia.model.spec import TypeKind
+
+ROWS_PER_BLOCK = 8192
+"""Rows are hashed column by column in blocks of this many; part of the format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one commit did to one type."""
+
+    kind: TypeKind
+    type_name: str
+    version: int
+    fingerprint: str
+    inserted: int
+    updated: int
+    first_seq: int
+    rows_sha256: str
+
+    @property
+    def rows(self) -> int:
+        return self.inserted + self.updated
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One entry of the log."""
+
+    commit_id: int
+    parent_commit_id: int | None
+    created_at: datetime
+    runtime_id: str
+    metadata: dict[str, str]
+    counts: dict[str, int]
+    """Rows written, by type name."""
+    commit_sha256: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The commit as JSON-able data."""
+        return {
+            "commit_id": self.commit_id,
+            "parent_commit_id": self.parent_commit_id,
+            "created_at": self.created_at.isoformat(),
+            "runtime_id": self.runtime_id,
+            "metadata": self.metadata,
+            "counts": self.counts,
+            "commit_sha256": self.commit_sha256,
+        }
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(
+            f"<tr><th>{escape(str(name))}</th><td>{escape(str(value))}</td></tr>"
+            for name, value in self.to_dict().items()
+        )
+        return f"<table>{rows}</table>"
+
+
+class Change(NamedTuple):
+    """One row that a commit wrote."""
+
+    kind: TypeKind
+    type_name: str
+    key: str | None
+    left_key: str | None
+    right_key: str | None
+    instance_key: str | None
+    op: Literal["insert", "update"]
+
+
+class DiffItem(NamedTuple):
+    """One identity that differs between two commits; `before` is None for a new one."""
+
+    key: Any
+    before: Any
+    after: Any
+
+
+def commit_hash(
+    *,
+    commit_id: int,
+    parent_sha256: str | None,
+    created_at: str,
+    runtime_id: str,
+    metadata: dict[str, str],
+    parts: Iterable[Part],
+) -> str:
+    """The content hash of a commit."""
+    return sha256_json(
+        {
+            "commit_id": commit_id,
+            "parent": parent_sha256,
+            "created_at": created_at,
+            "runtime_id": runtime_id,
+            "metadata": metadata,
+            "parts": sorted(
+                [
+                    [p.kind, p.type_name, p.version, p.fingerprint, p.inserted, p.updated, p.first_seq, p.rows_sha256]
+                    for p in parts
+                ]
+            ),
+        }
+    )
+
+
+class RowDigest:
+    """A digest over physical rows in order, independent of how they are handed over."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._waiting: list[Sequence[Any]] = []
+
+    def add(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Take in the next rows."""
+        if self._waiting:
+            rows = [*self._waiting, *rows]
+        whole = len(rows) - len(rows) % ROWS_PER_BLOCK
+        for start in range(0, whole, ROWS_PER_BLOCK):
+            self._block(rows[start : start + ROWS_PER_BLOCK])
+        self._waiting = list(rows[whole:])
+
+    def hexdigest(self) -> str:
+        """The digest of all rows taken in; ends the digest."""
+        if self._waiting:
+            self._block(self._waiting)
+            self._waiting = []
+        return self._hash.hexdigest()
+
+    def _block(self, rows: Sequence[Sequence[Any]]) -> None:
+        self._hash.update(len(rows).to_bytes(4, "little"))
+        for column in zip(*rows, strict=True):
+            for piece in _column_bytes(column):
+                self._hash.update(piece)
+
+
+_TAGS = {type(None): 0x6E, int: 0x69, float: 0x66, str: 0x74, bytes: 0x62}
+
+
+def _column_bytes(values: tuple[Any, ...]) -> Iterable[bytes]:
+    """One column of a block: a type tag per value, then the numbers, then lengths and contents."""
+    types = set(map(type, values))
+    if len(types) == 1:
+        (only,) = types
+        yield bytes((_TAGS[only],)) * len(values)
+        if only is not type(None):
+            yield from _typed_bytes(only, values)
+        return
+    yield bytes(_TAGS[type(value)] for value in values)
+    for kind in (int, float, str, bytes):
+        if kind in types:
+            yield from _typed_bytes(kind, [value for value in values if type(value) is kind])
+
+
+def _typed_bytes(kind: type, values: Sequence[Any]) -> Iterable[bytes]:
+    if kind is int:
+        yield _little_endian(array("q", values))
+    elif kind is float:
+        yield _little_endian(array("d", values))
+    else:
+        yield _little_endian(array("Q", map(len, values)))
+        yield "".join(values).encode() if kind is str else b"".join(values)
+
+
+def _little_endian(numbers: array[Any]) -> bytes:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()

@@ -1,0 +1,305 @@
+"""Answering plans with objects: which schema versions a window shows, what the engine can do, and what is done here.
+
+Rows of the current version are filtered by the engine. Rows of older versions are brought to today's type first, and
+what an engine cannot say exactly is evaluated by the reference; both take the same path here, with the same meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+from ontologia.errors import MissingUpgraderError, SchemaBoundaryError
+from ontologia.model.physical import from_physical, to_physical
+from ontologia.model.rows import decode_value, from_stored, hydrator, identity, stored_values
+from ontologia.model.spec import TypeSpec
+from ontologia.model.upgrade import Upgraders, upgrade_row
+from ontologia.query import reference
+from ontologia.query.builder import Explanation
+from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
+from ontologia.query.predicates import Predicate, comparisons
+from ontologia.query.sql import NotNative
+from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
+from ontologia.store.convert import converter
+from ontologia.store.drift import outdated
+from ontologia.store.protocol import Backend, Snapshot, StaleCatalog, VersionedRow
+from ontologia.store.reconcile import Row
+
+T = TypeVar("T")
+Candidate = tuple[int, Row, dict[str, Any]]
+"""Commit, physical row in today's type, stored values by name."""
+_ATTEMPTS = 5
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A row that answers a query, in today's type."""
+
+    commit_id: int
+    row: Row
+
+
+class Reader:
+    """Reads objects and figures from a backend."""
+
+    def __init__(self, backend: Backend, upgraders: Upgraders) -> None:
+        self.backend = backend
+        self._upgraders = upgraders
+
+    def objects(self, cls: type[Any], scan: Scan) -> Iterator[Any]:
+        """Objects that answer a scan, streamed; relations come with both ends."""
+        if scan.kind == "relation":
+            return self._relations(cls, scan)
+        return self._entities(cls, scan)
+
+    def _entities(self, cls: type[Any], scan: Scan) -> Iterator[Any]:
+        build, when = hydrator(cls), self.backend.commit_time
+        for _ in range(_ATTEMPTS):
+            with self._snapshot(scan) as (snapshot, concrete):
+                try:
+                    rows = self.rows(snapshot, cls, concrete)
+                except StaleCatalog:
+                    self.backend.refresh()
+                    continue
+                for row in rows:
+                    yield build(row[1:], row[0], when)
+                return
+
+    def _relations(self, cls: type[Any], scan: Scan) -> Iterator[Any]:
+        build, when = hydrator(cls), self.backend.commit_time
+        with self.backend.snapshot() as snapshot:
+            concrete = resolve(snapshot, scan)
+            rows = self.rows(snapshot, cls, concrete)
+            while chunk := list(islice(rows, _CHUNK)):
+                edges = [build(row[1:], row[0], when) for row in chunk]
+                self.attach_ends(snapshot, cls, edges, concrete.window)
+                yield from edges
+
+    def attach_ends(self, snapshot: Snapshot, cls: type[Any], edges: Sequence[Any], window: Window) -> None:
+        """Give relations their ends, in one read per side."""
+        identities = [identity(edge) for edge in edges]
+        for number, (side, end) in enumerate(zip(("left", "right"), cls.__ends__, strict=True)):
+            found = self.by_key(snapshot, end, {one[number] for one in identities}, window)
+            for edge, one in zip(edges, identities, strict=True):
+                edge.attach(side, found.get(one[number]))
+
+    def by_key(self, snapshot: Snapshot, cls: type[Any], keys: Iterable[str], window: Window) -> dict[str, Any]:
+        """Entities by key, as they were at the end of a window."""
+        at = window if window.mode is not Mode.HISTORY else _end_of(window)
+        scan = Scan("entity", cls.__spec__.name, at, lookup=Lookup("key", tuple(sorted(keys))))
+        build, when = hydrator(cls), self.backend.commit_time
+        return {row[1]: build(row[1:], row[0], when) for row in self.rows(snapshot, cls, scan)}
+
+    @contextmanager
+    def _snapshot(self, scan: Scan) -> Generator[tuple[Snapshot, Scan]]:
+        """A view for one scan: a bare statement when the engine can do it all, a transaction otherwise."""
+        with self.backend.snapshot(single=scan.window.mode is Mode.LATEST) as snapshot:
+            yield snapshot, resolve(snapshot, scan)
+
+    def rows(self, snapshot: Snapshot, cls: type[Any], scan: Scan) -> Iterator[tuple[Any, ...]]:
+        """`(commit_id, *physical row of the class)` of everything that answers a scan."""
+        stored = declared(snapshot.catalog(), cls)
+        if stored is None:
+            return iter(())
+        convert = converter(stored.spec, cls.__spec__)
+        if self._engine_can(snapshot, stored, scan):
+            try:
+                native = snapshot.select(scan)
+            except NotNative:
+                pass
+            else:
+                return native if convert is None else ((row[0], *convert(row[1:])) for row in native)
+        return iter([(found.commit_id, *found.row) for found in self._evaluated(snapshot, cls, stored, scan)])
+
+    def _engine_can(self, snapshot: Snapshot, stored: StoredType, scan: Scan) -> bool:
+        """Whether all rows concerned are in their type's current version."""
+        types = [stored]
+        if scan.where is not None:
+            sides = {leaf.ref.side for leaf in comparisons(scan.where)}
+            ends = {"left": stored.spec.left, "right": stored.spec.right}
+            for side in sides - {"self"}:
+                end = snapshot.catalog().find("entity", ends[side] or "")
+                types += [end] if end is not None else []
+        return all(visible_versions(kind, scan.window) <= {kind.current.version} for kind in types)
+
+    def _evaluated(self, snapshot: Snapshot, cls: type[Any], stored: StoredType, scan: Scan) -> list[Found]:
+        """The answer by the reference evaluator, over rows brought to today's type."""
+        candidates = self._candidates(snapshot, cls, stored, scan.window, scan.lookup)
+        if scan.where is not None:
+            candidates = self._matching(snapshot, cls, list(candidates), scan.where, scan.window)
+        kept = list(candidates)
+        if scan.order:
+            kept = reference.sort_rows(kept, scan.order, key=lambda candidate: candidate[2])
+        end = None if scan.limit is None else scan.offset + scan.limit
+        return [Found(commit_id, row) for commit_id, row, _ in kept[scan.offset : end]]
+
+    def values(self, snapshot: Snapshot, cls: type[Any], scan: Scan) -> list[dict[str, Any]]:
+        """Stored values by field name of everything that answers a scan."""
+        spec: TypeSpec = cls.__spec__
+        return [named_values(spec, row[1:]) for row in self.rows(snapshot, cls, scan)]
+
+    def _candidates(
+        self, snapshot: Snapshot, cls: type[Any], stored: StoredType, window: Window, lookup: Lookup | None
+    ) -> Iterator[Candidate]:
+        spec: TypeSpec = cls.__spec__
+        upgrade = self._upgrade(cls, stored)
+        for found in snapshot.raw(stored, window, lookup):
+            row = upgrade(found)
+            yield found.commit_id, row, named_values(spec, row)
+
+    def _upgrade(self, cls: type[Any], stored: StoredType) -> Callable[[VersionedRow], Row]:
+        """How a row of any version becomes a row of the class."""
+        spec: TypeSpec = cls.__spec__
+        chain = [version.spec for version in stored.versions]
+        convert = converter(stored.spec, spec)
+        width = len(spec.identity)
+
+        def upgrade(found: VersionedRow) -> Row:
+            if found.version.version == stored.current.version:
+                return found.row if convert is None else convert(found.row)
+            key = found.row[:width]
+            values = from_physical(found.version.spec, found.row)
+            try:
+                raised = upgrade_row(chain, self._upgraders, found.version.version, values, key)
+            except MissingUpgraderError as error:
+                raise boundary(stored, found, error) from error
+            current = stored_values(from_stored(cls, key, raised))
+            return to_physical(spec, key, [current[field.name] for field in spec.fields])
+
+        return upgrade
+
+    def _matching(
+        self, snapshot: Snapshot, cls: type[Any], candidates: list[Candidate], where: Predicate, window: Window
+    ) -> Iterator[Candidate]:
+        ends = self._end_values(snapshot, cls, candidates, where, window)
+        for commit_id, row, values in candidates:
+            left = ends["left"].get(row[0]) if "left" in ends else None
+            right = ends["right"].get(row[1]) if "right" in ends else None
+            if reference.matches(where, values, left, right):
+                yield commit_id, row, values
+
+    def _end_values(
+        self, snapshot: Snapshot, cls: type[Any], candidates: list[Candidate], where: Predicate, window: Window
+    ) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """Versions of the ends that a predicate speaks of, by side and key."""
+        sides = {leaf.ref.side for leaf in comparisons(where)} - {"self"}
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for side in sides:
+            number = 0 if side == "left" else 1
+            end = cls.__ends__[number]
+            by_key: dict[str, list[dict[str, Any]]] = {}
+            stored = declared(snapshot.catalog(), end)
+            if stored is not None:
+                keys = tuple(sorted({row[number] for _, row, _ in candidates}))
+                lookup = Lookup("key", keys)
+                for _, row, values in self._candidates(snapshot, end, stored, window, lookup):
+                    by_key.setdefault(row[0], []).append(values)
+            found[side] = by_key
+        return found
+
+    def aggregate(self, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]:
+        """Figures over a scan; group values are typed as the class has them."""
+        groups = self.retrying(lambda: self._groups(cls, aggregation))
+        codecs = [(ref, decode_value(cls, ref.field)) for ref in aggregation.group if ref.plain]
+        for ref, decode in codecs:
+            if decode is not None:
+                for group in groups:
+                    group[ref.label] = decode(group[ref.label])
+        return groups
+
+    def _groups(self, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]:
+        with self._snapshot(aggregation.scan) as (snapshot, scan):
+            return self._figures(snapshot, cls, replace(aggregation, scan=scan))
+
+    def retrying(self, read: Callable[[], T]) -> T:
+        """Run a read again when another process changed the catalog under it."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return read()
+            except StaleCatalog:
+                self.backend.refresh()
+        return read()
+
+    def _figures(self, snapshot: Snapshot, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]:
+        stored = declared(snapshot.catalog(), cls)
+        if stored is not None and self._engine_can(snapshot, stored, aggregation.scan):
+            try:
+                return snapshot.aggregate(aggregation)
+            except NotNative:
+                pass
+        rows = [] if stored is None else self.values(snapshot, cls, aggregation.scan)
+        return reference.grouped(rows, aggregation.group, aggregation.aggregates, aggregation.having)
+
+    def explain(self, cls: type[Any], scan: Scan) -> Explanation:
+        """How a scan would run."""
+        with self.backend.snapshot() as snapshot:
+            concrete = resolve(snapshot, scan)
+            stored = declared(snapshot.catalog(), cls)
+            if stored is None:
+                return Explanation("", (), (), native=True, note=f"no {scan.type_name} has been written yet")
+            if not self._engine_can(snapshot, stored, concrete):
+                note = "the window reaches older schema versions: rows are upgraded, then filtered in Python"
+                return Explanation("", (), (), native=False, note=note)
+            try:
+                sql, parameters, plan = snapshot.explain(concrete)
+            except NotNative as reason:
+                return Explanation("", (), (), native=False, note=f"filtered in Python: {reason}")
+            return Explanation(sql, tuple(parameters), tuple(plan), native=True)
+
+
+def declared(catalog: Catalog, cls: type[Any]) -> StoredType | None:
+    """The stored type of a class; None when nothing was written yet; an error when it drifted."""
+    spec: TypeSpec = cls.__spec__
+    stored = catalog.find(spec.kind, spec.name)
+    if stored is not None and stored.spec is not spec and stored.spec.fingerprint != spec.fingerprint:
+        raise outdated([(stored, spec)])
+    return stored
+
+
+def named_values(spec: TypeSpec, row: Row) -> dict[str, Any]:
+    """Stored values by name, the ends' keys of a relation among them."""
+    values = from_physical(spec, row)
+    if spec.kind == "relation":
+        values |= {"left_key": row[0], "right_key": row[1]}
+    return values
+
+
+def resolve(snapshot: Snapshot, scan: Scan) -> Scan:
+    """The same scan with a moment replaced by the commit it falls on."""
+    high = scan.window.high
+    if isinstance(high, datetime):
+        return replace(scan, window=replace(scan.window, high=snapshot.commit_at(high)))
+    return scan
+
+
+def visible_versions(stored: StoredType, window: Window) -> set[int]:
+    """Schema versions of the rows that a window may show."""
+    if window.mode is Mode.LATEST:
+        return {stored.current.version}
+    if window.mode is Mode.AS_OF:
+        return {stored.version_at(window.last or 0).version}
+    high = stored.current.since_commit if window.last is None else window.last
+    return {version.version for version in stored.versions_between(window.low, high)}
+
+
+def _end_of(window: Window) -> Window:
+    return Window(Mode.LATEST) if window.high is None else Window(Mode.AS_OF, 0, window.last)
+
+
+def boundary(stored: StoredType, found: VersionedRow, error: MissingUpgraderError) -> SchemaBoundaryError:
+    """The error for a window that reaches what cannot be upgraded."""
+    version: SchemaVersion = found.version
+    return SchemaBoundaryError(
+        f"{stored.name} rows of commit {found.commit_id} are in schema version {version.version}; the type is at"
+        f" version {stored.current.version} and {error.message.rstrip('.')}.",
+        hint="Give the upgrader to Ontology(upgraders=...), or read the raw rows with .rows() or .to_arrow().",
+        type_name=stored.name,
+        commit_id=found.commit_id,
+        from_version=version.version,
+        to_version=stored.current.version,
+    )

@@ -1,0 +1,152 @@
+"""The SQLite backend: opens or creates the file, hands out snapshots and writers, and keeps the catalog at hand.
+
+It promises what `protocol.Backend` says. Statements, connections and verification are its neighbours' business.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from ontologia.base.clock import Clock
+from ontologia.config import OntologiaConfig
+from ontologia.errors import FormatVersionError, NotFoundError
+from ontologia.model.comparable import from_instant
+from ontologia.store.catalog import Catalog
+from ontologia.store.protocol import Finding, Progress
+from ontologia.store.sqlite import catalog as catalogs
+from ontologia.store.sqlite.connections import Connections, missing_store
+from ontologia.store.sqlite.reader import SqliteSnapshot
+from ontologia.store.sqlite.tables import CORE, FORMAT
+from ontologia.store.sqlite.verify import verify
+from ontologia.store.sqlite.writer import SqliteWriter
+
+
+class SqliteBackend:
+    """A store in one SQLite file."""
+
+    def __init__(
+        self, path: str, config: OntologiaConfig, clock: Clock, *, read_only: bool = False, create: bool = True
+    ) -> None:
+        self.uri = f"sqlite:///{path}"
+        self.path = path
+        self._config = config
+        self._clock = clock
+        self._connections = Connections(path, config, read_only=read_only)
+        self._catalog = Catalog(epoch=-1)
+        self._times: dict[int, datetime] = {}
+        if not create and not self._connections.file.exists():
+            raise missing_store(path)
+        with self._connections.lease("open") as connection:
+            self._prepare(connection, create=create and not read_only)
+
+    def _prepare(self, connection: sqlite3.Connection, *, create: bool) -> None:
+        if not _has_store(connection):
+            if not create:
+                raise missing_store(self.path)
+            self._create(connection)
+        found = connection.execute("SELECT value FROM store_meta WHERE name = 'format'").fetchone()[0]
+        if found > FORMAT:
+            raise FormatVersionError(
+                f"{self.path} has store format {found}; this Ontologia reads up to {FORMAT}.",
+                hint="Upgrade Ontologia.",
+                path=self.path,
+                found=found,
+                supported=FORMAT,
+            )
+        self._catalog = catalogs.read_catalog(connection)
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA journal_mode = WAL")
+        self._connections.begin(connection)
+        if not _has_store(connection):
+            # One statement at a time: executescript would commit the transaction first.
+            for statement in CORE.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+            connection.executemany(
+                "INSERT INTO store_meta VALUES (?, ?)",
+                [("format", FORMAT), ("epoch", 0), ("store_id", str(uuid.uuid4()))],
+            )
+        connection.execute("COMMIT")
+
+    @contextmanager
+    def snapshot(self, *, single: bool = False) -> Generator[SqliteSnapshot]:
+        with self._connections.lease("read") as connection:
+            if single:
+                yield SqliteSnapshot(connection, self._catalog)
+                return
+            connection.execute("BEGIN")
+            if catalogs.read_epoch(connection) != self._catalog.epoch:
+                self._catalog = catalogs.read_catalog(connection)
+            yield SqliteSnapshot(connection, self._catalog)
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def write(self) -> Generator[SqliteWriter]:
+        with self._connections.lease("write") as connection:
+            self._connections.begin(connection)
+            writer = SqliteWriter(connection, self._catalog, self._config.runtime_id, self._clock)
+            try:
+                yield writer
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                else:
+                    self._catalog = writer.catalog()
+
+    def refresh(self) -> None:
+        """Read the catalog again."""
+        with self._connections.lease("read") as connection:
+            self._catalog = catalogs.read_catalog(connection)
+
+    def commit_time(self, commit_id: int) -> datetime:
+        known = self._times.get(commit_id)
+        if known is None:
+            with self._connections.lease("read") as connection:
+                row = connection.execute(
+                    "SELECT created_at FROM store_commits WHERE commit_id = ?", (commit_id,)
+                ).fetchone()
+            if row is None:
+                raise NotFoundError(f"There is no commit {commit_id}.", hint="`onto commits` lists them.")
+            known = self._times[commit_id] = from_instant(row[0])
+        return known
+
+    def verify(self, progress: Progress | None = None) -> Iterable[Finding]:
+        with self._connections.lease("verify") as connection:
+            connection.execute("BEGIN")
+            yield from verify(connection, progress)
+            connection.execute("COMMIT")
+
+    def storage_info(self) -> dict[str, Any]:
+        with self._connections.lease("read") as connection:
+            meta = dict(connection.execute("SELECT name, value FROM store_meta").fetchall())
+            journal = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        size = self._connections.file.stat().st_size if self._connections.file.exists() else 0
+        return {
+            "backend": "sqlite",
+            "uri": self.uri,
+            "path": self.path,
+            "format": meta["format"],
+            "store_id": meta["store_id"],
+            "bytes": size,
+            "journal_mode": journal,
+            "synchronous": self._config.sqlite_synchronous,
+            "read_only": self._connections.read_only,
+            "sqlite_version": sqlite3.sqlite_version,
+        }
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def __repr__(self) -> str:
+        return f"SqliteBackend({self.path!r})"
+
+
+def _has_store(connection: sqlite3.Connection) -> bool:
+    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'store_meta'")
+    return found.fetchone() is not None

@@ -1,0 +1,171 @@
+"""Connections to one SQLite file: opening, pooling, waiting for the write lock, and turning driver errors into ours.
+
+A connection is leased for one read or one write and given back; streams keep theirs until they end. No `sqlite3`
+exception leaves this package.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import tempfile
+import time
+import weakref
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from ontologia.config import OntologiaConfig
+from ontologia.errors import (
+    IntegrityError,
+    LockContentionError,
+    OntologiaError,
+    StorageBackendError,
+    UninitializedStorageError,
+)
+from ontologia.query.sqlite import register_functions
+
+MEMORY = ":memory:"
+_CACHE_KIB = 65536
+_STATEMENTS = 512
+
+
+class Connections:
+    """All connections of this process to one file."""
+
+    def __init__(self, path: str, config: OntologiaConfig, *, read_only: bool) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._config = config
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._process = os.getpid()
+        self.file = self._private_file() if path == MEMORY else Path(path)
+
+    def _private_file(self) -> Path:
+        """A store of its own that lives in RAM where the system has a RAM disk, and is gone when closed."""
+        ram = Path("/dev/shm")  # noqa: S108 - a directory of our own is made below it
+        folder = tempfile.mkdtemp(prefix="ontologia-", dir=ram if os.access(ram, os.W_OK) else None)
+        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return Path(folder, "onto.db")
+
+    @contextmanager
+    def lease(self, operation: str) -> Generator[sqlite3.Connection]:
+        """A connection for one piece of work."""
+        if self._process != os.getpid():
+            # Connections must not cross a fork: the child starts with none.
+            self._idle, self._process = deque(), os.getpid()
+        try:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._open()
+            try:
+                yield connection
+            finally:
+                if connection.in_transaction:
+                    connection.rollback()
+                self._idle.append(connection)
+        except sqlite3.Error as error:
+            raise self.translate(error, operation) from error
+
+    def _open(self) -> sqlite3.Connection:
+        if not self.file.exists() and self.read_only:
+            raise missing_store(self.path)
+        if self.file.is_dir():
+            raise StorageBackendError(
+                f"{self.path} is a directory, not a store.", hint="Name a file.", operation="open", path=self.path
+            )
+        mode = "ro" if self.read_only else "rwc"
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.file.absolute()))}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=_STATEMENTS,
+            timeout=self._config.lock_timeout_ms / 1000,
+        )
+        try:
+            synchronous = "OFF" if self.path == MEMORY else self._config.sqlite_synchronous.upper()
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            register_functions(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def begin(self, connection: sqlite3.Connection) -> None:
+        """Take the write lock, waiting with short, uneven pauses so that no writer starves."""
+        deadline = time.monotonic() + self._config.lock_timeout_ms / 1000
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            while True:
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError as error:
+                    if not is_busy(error):
+                        raise
+                    if time.monotonic() >= deadline:
+                        raise self._contention() from error
+                    time.sleep(random.uniform(0.0005, 0.004))  # noqa: S311 - jitter, not a secret
+                else:
+                    return
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {self._config.lock_timeout_ms}")
+
+    def _contention(self) -> LockContentionError:
+        wait = self._config.lock_timeout_ms
+        return LockContentionError(
+            f"Another writer held {self.path} for more than {wait} ms.",
+            hint="Nothing was written; try again, or raise lock_timeout_ms.",
+            path=self.path,
+            waited_ms=wait,
+        )
+
+    def translate(self, error: sqlite3.Error, operation: str) -> OntologiaError:
+        """The typed error for a driver error."""
+        text = str(error)
+        details = {"operation": operation, "path": self.path}
+        if isinstance(error, sqlite3.OperationalError) and is_busy(error):
+            return self._contention()
+        if "not a database" in text:
+            return StorageBackendError(
+                f"{self.path} is not a SQLite database.", hint="Check the path, or restore the file.", **details
+            )
+        if "malformed" in text or "corrupt" in text:
+            return IntegrityError(
+                f"{self.path} is damaged ({text}).",
+                hint="Restore it from a backup; `onto verify` says more.",
+                **details,
+            )
+        hints = {
+            "disk is full": "Free some space and try again; nothing of this commit was kept.",
+            "readonly": "Make the file and its directory writable.",
+            "unable to open": "Check that the directory exists and may be read and written.",
+            "disk I/O": "Check the disk and the file's permissions; nothing of this commit was kept.",
+        }
+        hint = next((hint for part, hint in hints.items() if part in text), "Nothing was changed.")
+        return StorageBackendError(f"SQLite failed to {operation} {self.path}: {text}.", hint=hint, **details)
+
+    def close(self) -> None:
+        """Close every idle connection; the last one out folds the log into the file."""
+        while self._idle:
+            self._idle.pop().close()
+        if self.path == MEMORY:
+            self._remove()
+
+
+def is_busy(error: sqlite3.OperationalError) -> bool:
+    """True when another connection is in the way."""
+    return error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def missing_store(path: str) -> UninitializedStorageError:
+    """The error for a file that is not there."""
+    return UninitializedStorageError(
+        f"There is no store at {path}.", hint="Check the path, or create one with `onto init`.", path=path
+    )

@@ -1,0 +1,139 @@
+"""Reading one consistent moment of a SQLite store.
+
+A snapshot runs statements on the connection it was given and reports what the engine cannot do; it never writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from ontologia.model.comparable import from_instant, instant
+from ontologia.model.physical import layout
+from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
+from ontologia.query.sql import NotNative, Sql
+from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
+from ontologia.store.commits import Change, Commit
+from ontologia.store.protocol import StaleCatalog, VersionedRow
+from ontologia.store.sqlite.statements import aggregate_statement, lookup_condition, scan_statement, version_rows
+from ontologia.store.sqlite.tables import column_list, live_table, past_table
+
+
+class SqliteSnapshot:
+    """A leased connection and the catalog that goes with it."""
+
+    def __init__(self, connection: sqlite3.Connection, catalog: Catalog) -> None:
+        self._connection = connection
+        self._catalog = catalog
+
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    def head(self) -> int:
+        return self._connection.execute("SELECT COALESCE(MAX(commit_id), 0) FROM store_commits").fetchone()[0]
+
+    def _run(self, statement: Sql) -> sqlite3.Cursor:
+        try:
+            return self._connection.execute(statement.text, statement.params)
+        except sqlite3.OperationalError as error:
+            text = str(error)
+            if text.startswith("no such table: store_"):
+                raise StaleCatalog from error
+            if "stack overflow" in text or "too large" in text or "too many" in text:
+                raise NotNative(text) from error
+            raise
+
+    def select(self, scan: Scan) -> Iterator[tuple[Any, ...]]:
+        stored = self._catalog.get(scan.kind, scan.type_name)
+        return self._run(scan_statement(self._catalog, stored, scan))
+
+    def raw(self, stored: StoredType, window: Window, lookup: Lookup | None = None) -> Iterator[VersionedRow]:
+        for version in self._visible(stored, window):
+            shape = layout(version.spec)
+            rows = version_rows(stored, version, window, shape)
+            statement = Sql(f"SELECT commit_id, {column_list(shape)} FROM (") + rows + Sql(")")
+            if lookup is not None:
+                statement += Sql(" WHERE ") + lookup_condition(lookup, "")
+            for row in self._run(statement + Sql(" ORDER BY seq")):
+                yield VersionedRow(row[0], version, row[1:])
+
+    def _visible(self, stored: StoredType, window: Window) -> Sequence[SchemaVersion]:
+        if window.mode is Mode.LATEST:
+            return (stored.current,)
+        if window.mode is Mode.AS_OF:
+            return (stored.version_at(window.last or 0),)
+        return stored.versions_between(window.low, 2**63 if window.last is None else window.last)
+
+    def aggregate(self, aggregation: Aggregation) -> list[dict[str, Any]]:
+        stored = self._catalog.get(aggregation.scan.kind, aggregation.scan.type_name)
+        statement, plan = aggregate_statement(self._catalog, stored, aggregation)
+        return plan.result(self._run(statement))
+
+    def explain(self, scan: Scan) -> tuple[str, Sequence[Any], list[str]]:
+        stored = self._catalog.get(scan.kind, scan.type_name)
+        statement = scan_statement(self._catalog, stored, scan)
+        steps = self._connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", statement.params)
+        return statement.text, statement.params, [row[3] for row in steps]
+
+    def commit_at(self, moment: datetime) -> int:
+        row = self._connection.execute(
+            "SELECT commit_id FROM store_commits WHERE created_at <= ? ORDER BY created_at DESC, commit_id DESC LIMIT 1",
+            (instant(moment),),
+        ).fetchone()
+        return row[0] if row else 0
+
+    def commits(self, *, since: int, before: int | None, limit: int | None) -> list[Commit]:
+        rows = self._connection.execute(
+            "SELECT commit_id, parent_commit_id, created_at, runtime_id, metadata, commit_sha256 FROM store_commits"
+            " WHERE commit_id > ? AND commit_id < ? ORDER BY commit_id DESC LIMIT ?",
+            (since, 2**62 if before is None else before, -1 if limit is None else limit),
+        ).fetchall()
+        if not rows:
+            return []
+        counts: dict[int, dict[str, int]] = {}
+        for commit_id, name, written in self._connection.execute(
+            "SELECT p.commit_id, t.name, p.inserted + p.updated FROM store_parts p JOIN store_types t USING (type_id)"
+            " WHERE p.commit_id BETWEEN ? AND ?",
+            (rows[-1][0], rows[0][0]),
+        ):
+            counts.setdefault(commit_id, {})[name] = written
+        return [
+            Commit(commit_id, parent, from_instant(created), runtime, json.loads(meta), counts.get(commit_id, {}), sha)
+            for commit_id, parent, created, runtime, meta, sha in rows
+        ]
+
+    def changes(self, commit_id: int) -> list[Change]:
+        found: list[Change] = []
+        types = {stored.type_id: stored for stored in self._catalog.types.values()}
+        for type_id, version, first, rows in self._connection.execute(
+            "SELECT type_id, version, first_seq, inserted + updated FROM store_parts WHERE commit_id = ?", (commit_id,)
+        ).fetchall():
+            stored = types.get(type_id)
+            if stored is not None:
+                found += self._part_changes(stored, version, commit_id, (first, first + rows))
+        return sorted(found, key=lambda c: (c.kind, c.type_name, c.key or "", c.left_key or "", c.right_key or ""))
+
+    def _part_changes(
+        self, stored: StoredType, version: int, commit_id: int, bounds: tuple[int, int]
+    ) -> Iterator[Change]:
+        identity = stored.spec.identity
+        columns = ", ".join(identity)
+        written = f"SELECT {columns} FROM {past_table(stored, stored.versions[version - 1])} WHERE seq >= ? AND seq < ?"
+        parameters = bounds
+        if version == stored.current.version:
+            written += f" UNION ALL SELECT {columns} FROM {live_table(stored)} WHERE seq >= ? AND seq < ?"
+            parameters += bounds
+        # What a commit superseded ended at it, in its own version or, after a migration, in the one before.
+        ended = " OR ".join(
+            f"EXISTS (SELECT 1 FROM {past_table(stored, stored.versions[number - 1])} AS p"
+            f" WHERE {' AND '.join(f'p.{column} = w.{column}' for column in identity)} AND p.ended = ?)"
+            for number in {version, max(version - 1, 1)}
+        )
+        statement = f"SELECT {columns}, {ended} FROM ({written}) AS w"
+        marks = (commit_id,) * len({version, max(version - 1, 1)})
+        for *names, replaced in self._connection.execute(statement, (*marks, *parameters)):
+            key, left, right, instance = (*names, None, None, None) if len(names) == 1 else (None, *names)
+            yield Change(stored.kind, stored.name, key, left, right, instance, "update" if replaced else "insert")

@@ -1,0 +1,168 @@
+"""One commit from start to end: lock, check, reconcile, append, publish.
+
+The same steps serve a dry run, which stops before anything is published. What is wanted is compared with what is
+current under the write lock, set-wise, so that two writers never lose each other's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ontologia.config import OntologiaConfig
+from ontologia.errors import BatchSizeExceededError, DanglingEndpointError, ImportConflictError
+from ontologia.model.spec import TypeSpec
+from ontologia.store.catalog import StoredType
+from ontologia.store.commits import Commit
+from ontologia.store.convert import converter
+from ontologia.store.drift import outdated
+from ontologia.store.pending import PendingRows
+from ontologia.store.protocol import Backend, Progress, Writer
+from ontologia.store.reconcile import Delta, Row, reconcile
+
+
+@dataclass
+class TypeSummary:
+    """What a commit does, or would do, to one type."""
+
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a commit does, or would do, by type name."""
+
+    types: dict[str, TypeSummary] = field(default_factory=dict[str, TypeSummary])
+
+    @property
+    def rows(self) -> int:
+        """Rows that are written."""
+        return sum(summary.inserted + summary.updated for summary in self.types.values())
+
+    def __str__(self) -> str:
+        lines = [
+            f"{name}: insert {s.inserted}, update {s.updated}, unchanged {s.unchanged}"
+            + (f", skipped {s.skipped}" if s.skipped else "")
+            for name, s in self.types.items()
+        ]
+        return "\n".join(lines) or "nothing to write"
+
+
+@dataclass(frozen=True)
+class Write:
+    """Settings of a store that shape its commits."""
+
+    backend: Backend
+    config: OntologiaConfig
+    check_endpoints: bool = False
+
+    def preview(self, pending: Sequence[PendingRows]) -> Summary:
+        """What `commit` would do now."""
+        with self.backend.write() as writer:
+            return self._apply(writer, pending, None)
+
+    def commit(
+        self, pending: Sequence[PendingRows], metadata: dict[str, str], progress: Progress | None = None
+    ) -> tuple[Commit | None, Summary]:
+        """Write what differs as one commit; None when nothing does."""
+        self._check_size(sum(len(rows) for rows in pending))
+        with self.backend.write() as writer:
+            summary = self._apply(writer, pending, progress)
+            return (writer.publish(metadata) if summary.rows else None), summary
+
+    def _check_size(self, rows: int) -> None:
+        limit = self.config.max_batch_size
+        if rows > limit:
+            raise BatchSizeExceededError(
+                f"This commit has {rows} rows; max_batch_size is {limit}.",
+                hint="Commit in several steps, or raise max_batch_size.",
+                rows=rows,
+                limit=limit,
+            )
+
+    def _apply(self, writer: Writer, pending: Sequence[PendingRows], progress: Progress | None) -> Summary:
+        total = sum(len(rows) for rows in pending)
+        done = 0
+        summary = Summary()
+        for rows in pending:
+            spec: TypeSpec = rows.cls.__spec__
+            counts = summary.types.setdefault(spec.name, TypeSummary())
+            stored = agreed_type(writer, spec)
+            convert = converter(spec, stored.spec)
+            for block in rows.blocks():
+                wanted = block if convert is None else [convert(row) for row in block]
+                delta = _within_policy(self._delta(writer, stored, wanted, len(rows)), rows, counts)
+                writer.append(stored, delta)
+                # A first integer beyond 64 bits changes the stored type on the way.
+                stored = writer.catalog().get(stored.kind, stored.name)
+                counts.inserted += delta.inserted
+                counts.updated += delta.updated
+                counts.unchanged += delta.unchanged
+                done += len(block)
+                if progress is not None:
+                    progress(done, total)
+        if self.check_endpoints:
+            for rows in pending:
+                _check_ends(writer, rows)
+        return summary
+
+    def _delta(self, writer: Writer, stored: StoredType, wanted: Sequence[Row], total: int) -> Delta:
+        return reconcile(wanted, writer.current(stored, wanted, total), len(stored.spec.identity))
+
+
+def agreed_type(writer: Writer, spec: TypeSpec) -> StoredType:
+    """The stored type that a declared one writes to; registered when new, refused when it drifted."""
+    stored = writer.catalog().find(spec.kind, spec.name)
+    if stored is None:
+        return writer.register(spec)
+    if stored.spec is spec or stored.spec == spec:
+        return stored
+    if stored.spec.fingerprint != spec.fingerprint:
+        raise outdated([(stored, spec)])
+    merged = replace(stored.spec, fields=tuple(spec.by_name[f.name] for f in stored.spec.fields), doc=spec.doc)
+    return stored if merged == stored.spec else writer.annotate(stored, merged)
+
+
+def _within_policy(delta: Delta, rows: PendingRows, counts: TypeSummary) -> Delta:
+    """The delta that the policy for existing identities leaves."""
+    if rows.policy == "upsert" or not delta.superseded:
+        return delta
+    name = rows.cls.__spec__.name
+    if rows.policy == "abort":
+        first = delta.superseded[0]
+        key = first[0] if len(first) == 1 else first
+        raise ImportConflictError(
+            f"{name} {key!r} exists with other values.",
+            hint="Nothing was written; choose skip or upsert for existing rows.",
+            type_name=name,
+            key=key,
+        )
+    width = len(rows.cls.__spec__.identity)
+    existing = set(delta.superseded)
+    counts.skipped += len(existing)
+    return Delta([row for row in delta.rows if row[:width] not in existing], (), delta.unchanged)
+
+
+def _check_ends(writer: Writer, rows: PendingRows) -> None:
+    """Refuse relations whose ends do not exist after this commit."""
+    spec: TypeSpec = rows.cls.__spec__
+    if spec.kind != "relation":
+        return
+    sides: tuple[tuple[int, str | None], ...] = ((0, spec.left), (1, spec.right))
+    for block in rows.blocks():
+        for column, end in sides:
+            keys = sorted({row[column] for row in block})
+            stored = writer.catalog().find("entity", end or "")
+            missing = set(keys) - (writer.exists(stored, keys) if stored is not None else set[str]())
+            if missing:
+                key = min(missing)
+                raise DanglingEndpointError(
+                    f"{spec.name} names {end} {key!r}, which does not exist.",
+                    hint="Write the entity first or in the same commit, or open the store without check_endpoints.",
+                    type_name=spec.name,
+                    end=end,
+                    key=key,
+                )
