@@ -1,0 +1,1 @@
+"""What users declare: entities, relations, fields, and what becomes of them when they change. No I/O."""

@@ -1,0 +1,164 @@
+"""A working class for a stored type that the program does not declare.
+
+The class has the stored spec itself, so it reads and writes the same rows; its Python types are the nearest that a spec can
+say. Enums become literals, models become TypedDicts, and what has no faithful type (recursive or open models) is plain JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import types
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
+from uuid import UUID
+
+from pydantic import AfterValidator
+
+from ontologia.model.declare import Entity, Relation, adopt
+from ontologia.model.fields import MISSING, Field
+from ontologia.model.jsonform import json_form
+from ontologia.model.shapes import without_null
+from ontologia.model.spec import FieldSpec, JsonType, TypeSpec
+from ontologia.model.types import shape_of
+
+_SCALARS: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "null": None,
+    "datetime": datetime,
+    "date": date,
+    "time": time,
+    "decimal": Decimal,
+    "uuid": UUID,
+    "bytes": bytes,
+    "any": Any,
+}
+
+
+class _NoFaithfulTypeError(Exception):
+    """The canonical type has a part that only plain JSON can stand for."""
+
+
+def class_from_spec(
+    spec: TypeSpec, ends: Mapping[str, type[Entity]] = types.MappingProxyType({})
+) -> type[Entity | Relation[Any, Any]]:
+    """A class for a spec. `ends` are the entity classes that a relation connects; one that is not given has only a key."""
+    body: dict[str, Any] = {"__annotations__": {}, "__module__": __name__, "__doc__": spec.doc or None}
+    for field in spec.fields:
+        annotation = _annotation(field)
+        body["__annotations__"][field.name] = Field[annotation]
+        body[field.name] = _field(field, annotation)
+    base: Any = Entity
+    if spec.kind == "relation":
+        left, right = (ends.get(name) or _bare_end(name) for name in (spec.left or "", spec.right or ""))
+        base = Relation[left, right]  # pyright: ignore[reportInvalidTypeArguments] - classes known only now
+    cls = types.new_class(spec.name, (base,), {"name": spec.name}, lambda namespace: namespace.update(body))
+    adopt(cls, spec)
+    return cls
+
+
+def _bare_end(name: str) -> type[Entity]:
+    key = FieldSpec.from_json({"name": "key", "type": "str", "kind": "text", "primary_key": True})
+    return cast("type[Entity]", class_from_spec(TypeSpec("entity", name, (key,))))
+
+
+def _annotation(field: FieldSpec) -> Any:
+    try:
+        annotation = _python_type(field.type)
+    except _NoFaithfulTypeError:
+        return Any if field.nullable else Annotated[Any, AfterValidator(_not_none)]
+    return annotation | None if field.nullable and annotation not in {Any, None} else annotation
+
+
+def _not_none(value: Any) -> Any:
+    if value is None:
+        raise ValueError("a value is needed")
+    return value
+
+
+def _field(field: FieldSpec, annotation: Any) -> Field[Any]:
+    default: Any = MISSING
+    factory: Callable[[], Any] | None = None
+    if field.factory and isinstance(field.type, dict):
+        # What the program's own factory made is not known; an empty container is what nearly all of them make.
+        factory = list if "list" in field.type else dict if "dict" in field.type else None
+    elif field.has_default and not field.factory:
+        default = _default(field, annotation)
+    if isinstance(default, list | dict):
+        text: Any = default
+        default, factory = MISSING, lambda: _copied(text)
+    return Field[Any](
+        primary_key=field.primary_key,
+        instance_key=field.instance_key,
+        default=default,
+        default_factory=factory,
+        index=field.index,
+    )
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in cast("dict[str, Any]", value).items()}
+    return [_copied(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _default(field: FieldSpec, annotation: Any) -> Any:
+    if field.default is None:
+        return None
+    read = json_form(without_null(shape_of(annotation, field.name))[0]).read
+    return field.default if read is None else read(_copied(field.default))
+
+
+def _python_type(kind: JsonType) -> Any:
+    """A Python type whose canonical form, and whose stored JSON, is the given one (enums aside)."""
+    if isinstance(kind, str):
+        return _SCALARS[kind]
+    if "list" in kind:
+        return list[_python_type(kind["list"])]  # pyright: ignore[reportInvalidTypeArguments]
+    if "dict" in kind:
+        return dict[str, _python_type(kind["dict"])]  # pyright: ignore[reportInvalidTypeArguments]
+    if "union" in kind:
+        members = [_python_type(member) for member in kind["union"]]
+        return reduce(or_, (type(None) if member is None else member for member in members))
+    if "literal" in kind:
+        values = [base64.b64decode(v) for v in kind["literal"]] if kind.get("bytes") else kind["literal"]
+        return Literal[tuple(values)]  # pyright: ignore[reportInvalidTypeArguments]
+    if "enum" in kind:
+        return _choice(kind)
+    if "object" in kind:
+        return _typed_dict(kind)
+    raise _NoFaithfulTypeError
+
+
+def _choice(kind: dict[str, Any]) -> Any:
+    values: list[Any] = kind["enum"]
+    if "name" in kind or any(isinstance(value, float) for value in values):
+        # Its name is in the stored JSON, so a literal would not be found again.
+        return Enum(kind.get("name", "Enum"), {f"V{number}": value for number, value in enumerate(values)})
+    return Literal[tuple(values)]  # pyright: ignore[reportInvalidTypeArguments]
+
+
+def _typed_dict(kind: dict[str, Any]) -> Any:
+    if kind.get("open") or _refers_to(kind["object"], kind.get("name")):
+        raise _NoFaithfulTypeError
+    optional = set(kind.get("optional", ()))
+    parts = {name: _python_type(part) for name, part in kind["object"].items()}
+    fields = {name: NotRequired[part] if name in optional else part for name, part in parts.items()}
+    return TypedDict(kind.get("name", "Object"), fields)  # pyright: ignore[reportArgumentType]
+
+
+def _refers_to(kind: Any, name: str | None) -> bool:
+    """True when a canonical type refers back to a model that is still open."""
+    if name is None:
+        return False
+    if isinstance(kind, dict):
+        record = cast("dict[str, Any]", kind)
+        return record.get("ref") == name or any(_refers_to(part, name) for part in record.values())
+    return isinstance(kind, list) and any(_refers_to(part, name) for part in cast("list[Any]", kind))

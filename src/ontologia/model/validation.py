@@ -1,0 +1,142 @@
+"""One Pydantic validator per declared class: names, types, constraints, defaults, and what the store cannot hold.
+
+What passes is exactly storable: no nan, no lone surrogates, no endless decimals, only JSON inside `Any`. The rules that
+Pydantic can check natively are expressed as its constraints, because every object made passes through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Annotated, Any, Optional, cast
+
+from pydantic import AfterValidator, ConfigDict, GetCoreSchemaHandler, StringConstraints, TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic_core import SchemaValidator, core_schema
+
+from ontologia.model.codec import Codec
+from ontologia.model.fields import MISSING
+from ontologia.model.spec import FieldSpec, Kind
+from ontologia.model.storable import check_decimal, check_text
+
+_ANY_TEXT = StringConstraints(min_length=0)
+"""A bound that excludes nothing, but makes Pydantic look at the text and refuse lone surrogates."""
+_SOME_TEXT = StringConstraints(min_length=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a constructor, as the validator needs to know it."""
+
+    spec: FieldSpec
+    annotation: Any
+    codec: Codec | None
+    default: Any = MISSING
+    default_factory: Callable[[], Any] | None = None
+    key: bool = False
+
+
+def _finite(value: float) -> float:
+    if value != value:  # noqa: PLR0124 - the definition of nan
+        raise ValueError("nan cannot be stored; use None for a missing number")
+    return value + 0.0
+
+
+def _plain_datetime(value: datetime) -> datetime:
+    if type(value) is not datetime:
+        value = datetime.combine(value.date(), value.timetz())
+    # A zone that cannot say its offset leaves the value without one.
+    return value.replace(tzinfo=None) if value.tzinfo is not None and value.utcoffset() is None else value
+
+
+def _plain_date(value: date) -> date:
+    return value if type(value) is date else date(value.year, value.month, value.day)
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("an instance key must not be blank")
+    return check_text(value)
+
+
+def _not_empty(value: Any) -> Any:
+    if value == "":
+        raise ValueError("a key must not be empty")
+    return value
+
+
+_CHECKS: dict[Kind, Callable[[Any], Any]] = {
+    Kind.TEXT: check_text,
+    Kind.FLOAT: _finite,
+    Kind.DECIMAL: cast("Callable[[Decimal], Decimal]", check_decimal),
+    Kind.DATETIME: _plain_datetime,
+    Kind.DATE: _plain_date,
+}
+
+
+def _passing_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else check(value)
+
+
+def _check_of(argument: Argument) -> Callable[[Any], Any] | None:
+    kind, codec = argument.spec.kind, argument.codec
+    if argument.spec.instance_key:
+        return _not_blank
+    if kind is Kind.JSON and codec is not None:
+        encode = codec.encode
+
+        def storable(value: Any) -> Any:
+            encode(value)
+            return value
+
+        return storable
+    if kind is Kind.TEXT and codec is not None:
+        return None
+    return _CHECKS.get(kind)
+
+
+def validated_type(argument: Argument) -> Any:
+    """The annotation with the store's own rules added."""
+    annotation, spec = argument.annotation, argument.spec
+    if not spec.instance_key:
+        bound = _SOME_TEXT if argument.key else _ANY_TEXT
+        if annotation is str:
+            return Annotated[str, bound]
+        if annotation in {str | None, Optional[str]}:  # noqa: UP045 - the two are not equal at run time
+            return Annotated[str, bound] | None
+    check = _check_of(argument)
+    if check is not None:
+        annotation = Annotated[annotation, AfterValidator(_passing_none(check) if spec.nullable else check)]
+    if argument.key:
+        annotation = Annotated[annotation, AfterValidator(_not_empty)]
+    return annotation
+
+
+def build_validator(title: str, arguments: Sequence[Argument]) -> SchemaValidator:
+    """A validator from a dict of arguments to `(values, None, names given)`; its errors carry the class name."""
+
+    class Arguments:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+            fields: dict[str, core_schema.ModelField] = {}
+            for argument in arguments:
+                schema = handler.generate_schema(validated_type(argument))
+                fields[argument.spec.name] = core_schema.model_field(_with_default(schema, argument))
+            return core_schema.model_fields_schema(fields, model_name=title, extra_behavior="forbid")
+
+    try:
+        adapter = TypeAdapter(Arguments, config=ConfigDict(title=title))
+    except PydanticUserError as error:
+        raise TypeError(f"{title}: {error.message}") from error
+    return cast("SchemaValidator", adapter.validator)
+
+
+def _with_default(schema: core_schema.CoreSchema, argument: Argument) -> core_schema.CoreSchema:
+    if argument.default_factory is not None:
+        return core_schema.with_default_schema(schema, default_factory=argument.default_factory, validate_default=True)
+    if argument.default is MISSING:
+        return schema
+    # Pydantic copies a default that is not hashable, so that objects never share one.
+    return core_schema.with_default_schema(schema, default=argument.default, validate_default=True)
