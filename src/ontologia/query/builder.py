@@ -47,6 +47,7 @@ class Source(Protocol):
     """What a builder needs from a store."""
 
     def objects(self, cls: type[T], scan: Scan) -> Iterator[T]: ...
+    def get(self, cls: type[T], key: str) -> T | None: ...
     def raw(self, cls: type[Any], scan: Scan) -> Iterator[dict[str, Any]]: ...
     def arrow(self, cls: type[Any], scan: Scan, *, meta: bool) -> Any: ...
     def aggregate(self, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]: ...
@@ -207,7 +208,10 @@ class EntityQuery(_Rows[E]):
 
     def get(self, key: object) -> E | None:
         """The entity with this key, or None."""
-        lookup = Lookup("key", (key_text(self.cls, key),))
+        text = key_text(self.cls, key)
+        if self.scan == Scan("entity", self.scan.type_name):
+            return self.source.get(self.cls, text)
+        lookup = Lookup("key", (text,))
         return next(iter(replace(self, scan=replace(self.scan, lookup=lookup))), None)
 
     def via(

@@ -1,0 +1,66 @@
+"""The tests that engines cannot do exactly, as functions that they can call.
+
+Each takes plain values and gives 0, 1 or a length, with the meaning of `reference`; null passes no test. What to test
+inside JSON is described by a canonical JSON text, so that it is a parameter like any other and is compiled once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from ontologia.model.spec import Kind
+from ontologia.query.evaluate import measured, reader, ref_test
+from ontologia.query.predicates import Op, Ref
+
+
+def icontains(value: str | None, folded: str) -> int:
+    """1 when the text has the folded part in it, without regard to case."""
+    return int(value is not None and folded in value.casefold())
+
+
+def matches_pattern(value: str | None, pattern: str) -> int:
+    """1 when the regular expression is found in the text."""
+    return int(value is not None and _pattern(pattern).search(value) is not None)
+
+
+@lru_cache(maxsize=256)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text)
+
+
+def test_spec(ref: Ref, op: Op, literal: Any) -> str:
+    """A comparison inside JSON as text for `json_test`."""
+    return json.dumps([list(ref.path), None if ref.each is None else list(ref.each), ref.length, op.value, literal])
+
+
+def length_spec(ref: Ref) -> str:
+    """A place inside JSON as text for `json_length`."""
+    return json.dumps(list(ref.path))
+
+
+def json_test(stored: str | None, spec: str) -> int:
+    """1 when the place that the spec names in a JSON text passes its test."""
+    return int(stored is not None and _test(spec)(stored))
+
+
+def json_length(stored: str | None, spec: str) -> int | None:
+    """The length of what is at a place in a JSON text; None when there is nothing that has one."""
+    return None if stored is None else measured(_reader(spec)(stored))
+
+
+@lru_cache(maxsize=1024)
+def _test(spec: str) -> Callable[[Any], bool]:
+    path, each, length, op, literal = json.loads(spec)
+    if isinstance(literal, list):
+        literal = tuple(literal)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    ref = Ref("self", "", Kind.JSON, tuple(path), None if each is None else tuple(each), length)
+    return ref_test(ref, Op(op), literal)
+
+
+@lru_cache(maxsize=1024)
+def _reader(spec: str) -> Callable[[Any], Any]:
+    return reader(Ref("self", "", Kind.JSON, tuple(json.loads(spec))))

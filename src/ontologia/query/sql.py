@@ -1,0 +1,317 @@
+"""Predicates and orders as SQL, the part that all dialects share.
+
+The SQL means exactly what `reference` says, or `NotNative` is raised and the caller evaluates in Python. User text is
+only ever a parameter. Negations are pushed down to the tests, and a test that may be NULL is only wrapped under one, so
+that a plain conjunct stays `column = ?` and an index can serve it. Where columns come from is the backend's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from ontologia.errors import QueryError
+from ontologia.model.comparable import comparable
+from ontologia.model.physical import INT64_MAX
+from ontologia.model.spec import Kind
+from ontologia.query.literals import ANY_VALUE, Test, normalise, normalise_all, within
+from ontologia.query.predicates import (
+    TEXT_TESTS,
+    And,
+    Compare,
+    Const,
+    Op,
+    Or,
+    Order,
+    Predicate,
+    Ref,
+    Side,
+    postorder,
+)
+
+_CHUNK = 50
+_INVERSE = {Op.LT: ">=", Op.LE: ">", Op.GT: "<=", Op.GE: "<"}
+_SIGNS = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
+
+
+class NotNative(Exception):  # noqa: N818 - a signal to the backend, never shown to users
+    """The engine cannot say this exactly: the caller evaluates it with `reference` instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """A piece of SQL and its parameters, in the order of their question marks."""
+
+    text: str
+    params: tuple[Any, ...] = ()
+
+    def __add__(self, other: Sql) -> Sql:
+        return Sql(self.text + other.text, self.params + other.params)
+
+
+ColumnOf: TypeAlias = Callable[[Ref], str]
+"""The main physical column of a field, as trusted SQL."""
+EndpointOf: TypeAlias = Callable[[Side, Sql], Sql]
+"""Wraps a test of an end's columns into one that holds when some version of the end in the window passes it."""
+
+NEVER, ALWAYS = Sql("FALSE"), Sql("TRUE")
+
+
+class Dialect(Protocol):
+    """What differs between engines."""
+
+    name: str
+    distinct: str
+    """The operator that is the exact complement of `=` when a side may be NULL."""
+    max_nesting: int
+    max_params: int
+
+    def text_test(self, subject: Sql, op: Op, literal: str) -> Sql:
+        """`endswith`, `contains`, `icontains` or `matches` of a text column; NULL for NULL."""
+        ...
+
+    def length(self, subject: Sql, ref: Ref) -> Sql:
+        """The length that a reference names; NULL where there is none."""
+        ...
+
+    def json_test(self, subject: Sql, ref: Ref, op: Op, literal: Any) -> Sql:
+        """A test of a place inside canonical JSON text; NULL counts as no."""
+        ...
+
+    def int_sum(self, subject: Sql) -> tuple[Sql, ...]:
+        """Columns that an exact sum of ints is read from."""
+        ...
+
+    def read_int_sum(self, *cells: int | None) -> int:
+        """The sum from those columns; 0 when there was nothing to sum."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a compilation is given: the dialect, the columns, the ends, and which int columns hold clamped values."""
+
+    dialect: Dialect
+    column: ColumnOf
+    endpoint: EndpointOf | None = None
+    wide: frozenset[str] = frozenset()
+    """Fields with ints beyond 64 bits among their values; those of an end are given as `left.field`, `right.field`."""
+
+    def is_wide(self, ref: Ref) -> bool:
+        name = ref.field if ref.side == "self" else f"{ref.side}.{ref.field}"
+        return ref.value_kind is Kind.INT and ref.plain and name in self.wide
+
+
+def compile_predicate(
+    predicate: Predicate,
+    *,
+    dialect: Dialect,
+    column: ColumnOf,
+    endpoint: EndpointOf | None = None,
+    wide: frozenset[str] = frozenset(),
+) -> Sql:
+    """A condition for WHERE: true exactly for the rows that the predicate holds for, false or NULL for the others."""
+    context = Context(dialect, column, endpoint, wide)
+    done: list[tuple[Sql, int]] = []
+    for node, negated in _negation_normal(predicate):
+        if isinstance(node, And | Or):
+            parts = done[len(done) - len(node.terms) :]
+            del done[len(done) - len(node.terms) :]
+            conjunction = isinstance(node, And) != negated
+            done.append(_joined(parts, conjunction=conjunction))
+            if done[-1][1] > dialect.max_nesting:
+                raise NotNative(f"conditions are nested more than {dialect.max_nesting} deep")
+        else:
+            done.append((_leaf(node, context, negated=negated), 0))
+    compiled = done[0][0]
+    if len(compiled.params) > dialect.max_params:
+        raise NotNative(f"there are more than {dialect.max_params} values")
+    return compiled
+
+
+def _negation_normal(predicate: Predicate) -> list[tuple[Predicate, bool]]:
+    """Nodes, children first, each with whether its complement is meant; `~` is pushed down as far as it goes."""
+    found: list[tuple[Predicate, bool]] = []
+    inherited: list[bool] = [False]
+    # Parents come before their children in the reversed list, and a parent hands its sign to as many as it has.
+    for node, negated in reversed(postorder(predicate)):
+        sign = inherited.pop() != negated
+        found.append((node, sign))
+        if isinstance(node, And | Or):
+            inherited.extend([sign] * len(node.terms))
+    found.reverse()
+    return found
+
+
+def _joined(parts: list[tuple[Sql, int]], *, conjunction: bool) -> tuple[Sql, int]:
+    """Terms in parentheses, in chunks, because engines parse a long chain as one deep expression."""
+    if not parts:
+        return (ALWAYS if conjunction else NEVER), 0
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) > _CHUNK:
+        size = max(_CHUNK, -(-len(parts) // _CHUNK))
+        chunks = [parts[start : start + size] for start in range(0, len(parts), size)]
+        return _joined([_joined(chunk, conjunction=conjunction) for chunk in chunks], conjunction=conjunction)
+    text = (" AND " if conjunction else " OR ").join(part.text for part, _ in parts)
+    params = tuple(param for part, _ in parts for param in part.params)
+    return Sql(f"({text})", params), 1 + max(depth for _, depth in parts)
+
+
+def _leaf(node: Predicate, context: Context, *, negated: bool) -> Sql:
+    if isinstance(node, Const):
+        return ALWAYS if node.value != negated else NEVER
+    if not isinstance(node, Compare):
+        raise QueryError(f"{node!r} is not a condition on rows.")
+    if node.ref.side == "self":
+        return _comparison(node, context, negated=negated)
+    if context.endpoint is None:
+        raise NotNative("conditions on ends have no tables here")
+    inside = _comparison(node, context, negated=False)
+    found = context.endpoint(node.ref.side, inside)
+    return Sql(f"NOT ({found.text})", found.params) if negated else found
+
+
+def _comparison(node: Compare, context: Context, *, negated: bool) -> Sql:
+    ref, op, value = node.ref, node.op, node.value
+    subject = Sql(context.column(ref))
+    if ref.kind is Kind.JSON and (ref.each is not None or not ref.length):
+        return _signed(context.dialect.json_test(subject, ref, op, value), nullable=True, negated=negated)
+    nullable = ref.nullable
+    if ref.length:
+        subject = context.dialect.length(subject, ref)
+        # Lengths inside JSON may be missing even where the field is not null.
+        nullable = nullable or ref.kind is Kind.JSON
+    kind = ref.value_kind
+    match op:
+        case Op.IN:
+            wanted: list[Test] = [_test(kind, Op.EQ, one, context, ref) for one in normalise_all(kind, value)]
+            return _membership(subject, wanted, nullable=nullable, negated=negated)
+        case Op.BETWEEN:
+            low = _test(kind, Op.GE, value[0], context, ref)
+            high = _test(kind, Op.LE, value[1], context, ref)
+            return _range(subject, low, high, nullable=nullable, negated=negated)
+        case Op.TRUE | Op.FALSE:
+            return _signed_test(
+                subject, (Op.EQ, op is Op.TRUE), nullable=nullable, negated=negated, distinct=context.dialect.distinct
+            )
+        case Op.STARTSWITH:
+            return _signed(_starts_with(subject, value), nullable=nullable, negated=negated)
+        case _ if op in TEXT_TESTS:
+            return _signed(context.dialect.text_test(subject, op, value), nullable=nullable, negated=negated)
+        case _:
+            test = _test(kind, op, value, context, ref)
+            return _signed_test(subject, test, nullable=nullable, negated=negated, distinct=context.dialect.distinct)
+
+
+def _test(kind: Kind, op: Op, value: Any, context: Context, ref: Ref) -> Test:
+    """The test in the form that the physical column is compared in."""
+    if op is Op.NOT_NULL:
+        return ANY_VALUE
+    test = normalise(kind, op, value)
+    if test is False or test[0] is Op.NOT_NULL:
+        return test
+    op, value = test
+    if kind is Kind.INT:
+        # Clamped values sit on the bounds, so only a literal on or beyond a bound cannot tell them apart.
+        if context.is_wide(ref) and abs(value) >= INT64_MAX:
+            raise NotNative(f"{ref!r} holds ints beyond 64 bits")
+        return within(op, value, -INT64_MAX, INT64_MAX)
+    return op, comparable(kind, value)
+
+
+def _signed_test(subject: Sql, test: Test, *, nullable: bool, negated: bool, distinct: str) -> Sql:
+    """One comparison or its exact complement."""
+    if test is False:
+        return ALWAYS if negated else NEVER
+    op, value = test
+    if op is Op.NOT_NULL:
+        return subject + Sql(" IS NULL" if negated else " IS NOT NULL")
+    if not negated:
+        return subject + Sql(f" {_SIGNS[op]} ?", (value,))
+    if op is Op.EQ:
+        return subject + Sql(f" {distinct} ?" if nullable else " <> ?", (value,))
+    opposite = subject + Sql(f" {_INVERSE[op]} ?", (value,))
+    return Sql("(") + opposite + Sql(" OR ") + subject + Sql(" IS NULL)") if nullable else opposite
+
+
+def _range(subject: Sql, low: Test, high: Test, *, nullable: bool, negated: bool) -> Sql:
+    if low is False or high is False:
+        return ALWAYS if negated else NEVER
+    if low[0] is Op.GE and high[0] is Op.LE:
+        inside = subject + Sql(" BETWEEN ? AND ?", (low[1], high[1]))
+    else:
+        tests = [_signed_test(subject, one, nullable=True, negated=False, distinct="") for one in (low, high)]
+        inside = Sql("(") + tests[0] + Sql(" AND ") + tests[1] + Sql(")")
+    return _signed(inside, nullable=nullable, negated=negated)
+
+
+def _membership(subject: Sql, tests: Sequence[Test], *, nullable: bool, negated: bool) -> Sql:
+    wanted = tuple(dict.fromkeys(test[1] for test in tests if test is not False))
+    if not wanted:
+        return ALWAYS if negated else NEVER
+    marks = ", ".join("?" * len(wanted))
+    if not negated:
+        return subject + Sql(f" IN ({marks})", wanted)
+    outside = subject + Sql(f" NOT IN ({marks})", wanted)
+    return Sql("(") + outside + Sql(" OR ") + subject + Sql(" IS NULL)") if nullable else outside
+
+
+def _signed(test: Sql, *, nullable: bool, negated: bool) -> Sql:
+    """A test, or its exact complement when it is NULL for NULL."""
+    if not negated:
+        return test
+    if nullable:
+        return Sql("NOT COALESCE(") + test + Sql(", FALSE)")
+    return Sql("NOT (") + test + Sql(")")
+
+
+def _starts_with(subject: Sql, prefix: str) -> Sql:
+    """A range, because an index serves it and no engine stumbles over NUL characters in it."""
+    if not prefix:
+        return subject + Sql(" IS NOT NULL")
+    after = successor(prefix)
+    if after is None:
+        return subject + Sql(" >= ?", (prefix,))
+    return Sql("(") + subject + Sql(" >= ? AND ", (prefix,)) + subject + Sql(" < ?)", (after,))
+
+
+def successor(prefix: str) -> str | None:
+    """The least text above every text that starts with the prefix, by code point; None when there is none."""
+    kept = prefix.rstrip("\U0010ffff")
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    # Surrogates are no characters: the next one after U+D7FF is U+E000.
+    return kept[:-1] + chr(0xE000 if 0xD800 <= following <= 0xDFFF else following)
+
+
+def compile_order(
+    orders: Sequence[Order], *, dialect: Dialect, column: ColumnOf, wide: frozenset[str] = frozenset()
+) -> Sql:
+    """The terms of an ORDER BY; null last in both directions, and no extra term where there is no null."""
+    context = Context(dialect, column, wide=wide)
+    terms = Sql("")
+    for order in orders:
+        subject = comparable_value(order.ref, context)
+        if terms.text:
+            terms += Sql(", ")
+        if order.ref.nullable or (order.ref.length and order.ref.kind is Kind.JSON):
+            terms += subject + Sql(" IS NULL, ")
+        terms += subject + Sql(" DESC" if order.descending else " ASC")
+        if dialect.name == "duckdb":
+            terms += Sql(" NULLS LAST")
+    return terms
+
+
+def comparable_value(ref: Ref, context: Context) -> Sql:
+    """The column or length that orders and groups a reference's values exactly."""
+    if context.is_wide(ref):
+        raise NotNative(f"{ref!r} holds ints beyond 64 bits")
+    subject = Sql(context.column(ref))
+    if ref.length:
+        return context.dialect.length(subject, ref)
+    if ref.kind is Kind.JSON:
+        raise NotNative(f"{ref!r} may hold values of different classes")
+    return subject
