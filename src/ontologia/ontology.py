@@ -199,6 +199,7 @@ class _Answers:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self.get = reader.get
         self.objects = reader.objects
         self.aggregate = reader.aggregate
 
@@ -209,7 +210,7 @@ class _Answers:
 
     def arrow(self, cls: type[Any], scan: Scan, *, meta: bool) -> Any:
         with self._reader.backend.snapshot() as snapshot:
-            return arrow_table(raw_rows(snapshot, cls, resolve(snapshot, scan)), cls.__spec__, meta=meta)
+            return arrow_table(snapshot, cls, resolve(snapshot, scan), meta=meta)
 
     def explain(self, cls: type[Any], scan: Scan) -> Explanation:
         return self._reader.explain(cls, scan)

@@ -7,6 +7,7 @@ changed byte anywhere breaks the chain at the commit it belongs to.
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
@@ -21,10 +22,10 @@ ROWS_PER_BLOCK = 8192
 """Rows are hashed column by column in blocks of this many; part of the format."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one commit did to one type."""
+class Part(NamedTuple):
+    """What one commit did to one type; stored as a JSON list in this order."""
 
+    type_id: int
     kind: TypeKind
     type_name: str
     version: int
@@ -37,6 +38,11 @@ class Part:
     @property
     def rows(self) -> int:
         return self.inserted + self.updated
+
+
+def read_parts(text: str) -> list[Part]:
+    """The parts of a commit from their stored text."""
+    return [Part(*fields) for fields in json.loads(text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +117,7 @@ def commit_hash(
             "created_at": created_at,
             "runtime_id": runtime_id,
             "metadata": metadata,
-            "parts": sorted(
-                [
-                    [p.kind, p.type_name, p.version, p.fingerprint, p.inserted, p.updated, p.first_seq, p.rows_sha256]
-                    for p in parts
-                ]
-            ),
+            "parts": list(parts),
         }
     )
 

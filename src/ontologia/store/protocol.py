@@ -128,6 +128,14 @@ class Backend(Protocol):
 
     uri: str
 
+    def cached_catalog(self) -> Catalog:
+        """The catalog as last read, at no cost; reading with it raises `StaleCatalog` when it is out of date."""
+        ...
+
+    def current_row(self, stored: StoredType, key: str) -> tuple[Any, ...] | None:
+        """`(commit_id, *physical row)` of the current state of one entity, by the shortest way there is."""
+        ...
+
     def snapshot(self, *, single: bool = False) -> AbstractContextManager[Snapshot]:
         """A consistent view; `single` promises one statement, which needs no transaction."""
         ...

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ontologia.model.arrow import to_arrow_table
 from ontologia.model.physical import from_physical
@@ -19,6 +19,9 @@ from ontologia.store.catalog import SchemaVersion, StoredType
 from ontologia.store.protocol import Snapshot, VersionedRow
 from ontologia.store.reads import declared, visible_versions
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 META_COLUMNS = ("commit_id", "schema_version_id")
 
 
@@ -27,14 +30,20 @@ def raw_rows(snapshot: Snapshot, cls: type[Any], scan: Scan) -> Iterator[Version
     stored = declared(snapshot.catalog(), cls)
     if stored is None:
         return iter(())
-    if visible_versions(stored, scan.window) <= {stored.current.version}:
-        try:
-            native = snapshot.select(scan)
-        except NotNative:
-            pass
-        else:
-            return (VersionedRow(row[0], stored.current, row[1:]) for row in native)
+    native = _native(snapshot, stored, scan)
+    if native is not None:
+        return (VersionedRow(row[0], stored.current, row[1:]) for row in native)
     return _filtered(snapshot.raw(stored, scan.window, scan.lookup), stored, scan)
+
+
+def _native(snapshot: Snapshot, stored: StoredType, scan: Scan) -> Iterator[tuple[Any, ...]] | None:
+    """Rows straight from the engine, when all are in the current version and it can filter them."""
+    if not visible_versions(stored, scan.window) <= {stored.current.version}:
+        return None
+    try:
+        return snapshot.select(scan)
+    except NotNative:
+        return None
 
 
 def _filtered(rows: Iterable[VersionedRow], stored: StoredType, scan: Scan) -> Iterator[VersionedRow]:
@@ -73,40 +82,47 @@ def meta_names(spec: TypeSpec) -> tuple[str, ...]:
     return tuple(f"{name}_" if name in spec.by_name else name for name in META_COLUMNS)
 
 
-def arrow_table(rows: Iterable[VersionedRow], spec: TypeSpec, *, meta: bool) -> Any:
-    """Raw rows as one Arrow table; versions with other columns are united by name."""
+def arrow_table(snapshot: Snapshot, cls: type[Any], scan: Scan, *, meta: bool) -> pa.Table:
+    """Raw rows of a concrete scan as one Arrow table; versions with other columns are united by name."""
     import pyarrow as pa
 
-    by_version: dict[int, tuple[SchemaVersion, list[VersionedRow]]] = {}
-    for row in rows:
-        by_version.setdefault(row.version.version, (row.version, []))[1].append(row)
-    if not by_version:
-        return _with_meta(to_arrow_table(spec, None), spec, [], meta=meta)
-    tables = [
-        _with_meta(
-            to_arrow_table(version.spec, list(zip(*(found.row for found in members), strict=True))),
-            version.spec,
-            members,
-            meta=meta,
-        )
-        for version, members in by_version.values()
-    ]
-    if len(tables) == 1:
-        return tables[0]
+    stored = declared(snapshot.catalog(), cls)
+    if stored is None:
+        return _table(cls.__spec__, [], None, meta=meta)
+    native = _native(snapshot, stored, scan)
+    if native is not None:
+        return _table(stored.spec, list(native), stored.current, meta=meta).select(_column_names(cls, meta=meta))
+    by_version: dict[int, tuple[SchemaVersion, list[tuple[Any, ...]]]] = {}
+    for found in _filtered(snapshot.raw(stored, scan.window, scan.lookup), stored, scan):
+        rows = by_version.setdefault(found.version.version, (found.version, []))[1]
+        rows.append((found.commit_id, *found.row))
+    tables = [_table(version.spec, rows, version, meta=meta) for version, rows in by_version.values()]
+    if not tables:
+        return _table(cls.__spec__, [], None, meta=meta)
     return pa.concat_tables([_comparable_types(table, tables) for table in tables], promote_options="permissive")
 
 
-def _with_meta(table: Any, spec: TypeSpec, rows: list[VersionedRow], *, meta: bool) -> Any:
+def _column_names(cls: type[Any], *, meta: bool) -> list[str]:
+    spec: TypeSpec = cls.__spec__
+    ends = ["left_key", "right_key"] if spec.kind == "relation" else []
+    return [*ends, *(field.name for field in spec.fields), *(meta_names(spec) if meta else ())]
+
+
+def _table(spec: TypeSpec, rows: list[tuple[Any, ...]], version: SchemaVersion | None, *, meta: bool) -> pa.Table:
+    """Rows of one version, each behind its commit id."""
     import pyarrow as pa
 
-    if not meta:
-        return table
-    commit_id, version = meta_names(spec)
-    table = table.append_column(commit_id, pa.array([row.commit_id for row in rows], pa.int64()))
-    return table.append_column(version, pa.array([row.version.version for row in rows], pa.int64()))
+    columns = list(zip(*rows, strict=True))
+    table = to_arrow_table(spec, columns[1:] if rows else None)
+    if meta:
+        commits, versions = meta_names(spec)
+        number = version.version if version is not None else 0
+        table = table.append_column(commits, pa.array(columns[0] if rows else [], pa.int64()))
+        table = table.append_column(versions, pa.array([number] * len(rows), pa.int64()))
+    return table
 
 
-def _comparable_types(table: Any, tables: list[Any]) -> Any:
+def _comparable_types(table: pa.Table, tables: list[pa.Table]) -> pa.Table:
     """The same table with columns as text where versions disagree about their type."""
     import pyarrow as pa
 

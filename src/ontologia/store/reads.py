@@ -57,10 +57,28 @@ class Reader:
             return self._relations(cls, scan)
         return self._entities(cls, scan)
 
+    def get(self, cls: type[Any], key: str) -> Any:
+        """The current state of one entity, or None."""
+        return self.retrying(lambda: self._get(cls, key))
+
+    def _get(self, cls: type[Any], key: str) -> Any:
+        backend = self.backend
+        if not self._cache_serves(cls):
+            backend.refresh()
+        stored = declared(backend.cached_catalog(), cls)
+        if stored is None:
+            return None
+        found = backend.current_row(stored, key)
+        if found is None:
+            return None
+        convert = converter(stored.spec, cls.__spec__)
+        row = found[1:] if convert is None else convert(found[1:])
+        return hydrator(cls)(row, found[0], backend.commit_time)
+
     def _entities(self, cls: type[Any], scan: Scan) -> Iterator[Any]:
         build, when = hydrator(cls), self.backend.commit_time
         for _ in range(_ATTEMPTS):
-            with self._snapshot(scan) as (snapshot, concrete):
+            with self._snapshot(cls, scan) as (snapshot, concrete):
                 try:
                     rows = self.rows(snapshot, cls, concrete)
                 except StaleCatalog:
@@ -96,10 +114,17 @@ class Reader:
         return {row[1]: build(row[1:], row[0], when) for row in self.rows(snapshot, cls, scan)}
 
     @contextmanager
-    def _snapshot(self, scan: Scan) -> Generator[tuple[Snapshot, Scan]]:
-        """A view for one scan: a bare statement when the engine can do it all, a transaction otherwise."""
-        with self.backend.snapshot(single=scan.window.mode is Mode.LATEST) as snapshot:
+    def _snapshot(self, cls: type[Any], scan: Scan) -> Generator[tuple[Snapshot, Scan]]:
+        """A view for one scan: a bare statement where that is enough, a transaction otherwise."""
+        single = scan.kind == "entity" and scan.window.mode is Mode.LATEST and self._cache_serves(cls)
+        with self.backend.snapshot(single=single) as snapshot:
             yield snapshot, resolve(snapshot, scan)
+
+    def _cache_serves(self, cls: type[Any]) -> bool:
+        """Whether the catalog at hand has the type as declared; if not, another process may have changed it since."""
+        spec: TypeSpec = cls.__spec__
+        stored = self.backend.cached_catalog().find(spec.kind, spec.name)
+        return stored is not None and stored.spec.fingerprint == spec.fingerprint
 
     def rows(self, snapshot: Snapshot, cls: type[Any], scan: Scan) -> Iterator[tuple[Any, ...]]:
         """`(commit_id, *physical row of the class)` of everything that answers a scan."""
@@ -213,7 +238,7 @@ class Reader:
         return groups
 
     def _groups(self, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]:
-        with self._snapshot(aggregation.scan) as (snapshot, scan):
+        with self._snapshot(cls, aggregation.scan) as (snapshot, scan):
             return self._figures(snapshot, cls, replace(aggregation, scan=scan))
 
     def retrying(self, read: Callable[[], T]) -> T:

@@ -16,11 +16,12 @@ from ontologia.base.clock import Clock
 from ontologia.config import OntologiaConfig
 from ontologia.errors import FormatVersionError, NotFoundError
 from ontologia.model.comparable import from_instant
-from ontologia.store.catalog import Catalog
-from ontologia.store.protocol import Finding, Progress
+from ontologia.store.catalog import Catalog, StoredType
+from ontologia.store.protocol import Finding, Progress, StaleCatalog
 from ontologia.store.sqlite import catalog as catalogs
 from ontologia.store.sqlite.connections import Connections, missing_store
 from ontologia.store.sqlite.reader import SqliteSnapshot
+from ontologia.store.sqlite.statements import MISSING_TABLE, point_statement
 from ontologia.store.sqlite.tables import CORE, FORMAT
 from ontologia.store.sqlite.verify import verify
 from ontologia.store.sqlite.writer import SqliteWriter
@@ -41,7 +42,7 @@ class SqliteBackend:
         self._times: dict[int, datetime] = {}
         if not create and not self._connections.file.exists():
             raise missing_store(path)
-        with self._connections.lease("open") as connection:
+        with self._connections.lease("open", writer=not read_only) as connection:
             self._prepare(connection, create=create and not read_only)
 
     def _prepare(self, connection: sqlite3.Connection, *, create: bool) -> None:
@@ -74,6 +75,23 @@ class SqliteBackend:
             )
         connection.execute("COMMIT")
 
+    def current_row(self, stored: StoredType, key: str) -> tuple[Any, ...] | None:
+        """`(commit_id, *physical row)` of one entity; the shortest way there is."""
+        connections = self._connections
+        connection = connections.acquire()
+        try:
+            return connection.execute(point_statement(stored), (key,)).fetchone()
+        except sqlite3.Error as error:
+            if str(error).startswith(MISSING_TABLE):
+                raise StaleCatalog from error
+            raise connections.translate(error, "read") from error
+        finally:
+            connections.release(connection)
+
+    def cached_catalog(self) -> Catalog:
+        """The catalog as last read; what is done with it may raise `StaleCatalog`."""
+        return self._catalog
+
     @contextmanager
     def snapshot(self, *, single: bool = False) -> Generator[SqliteSnapshot]:
         with self._connections.lease("read") as connection:
@@ -88,7 +106,7 @@ class SqliteBackend:
 
     @contextmanager
     def write(self) -> Generator[SqliteWriter]:
-        with self._connections.lease("write") as connection:
+        with self._connections.lease("write", writer=True) as connection:
             self._connections.begin(connection)
             writer = SqliteWriter(connection, self._catalog, self._config.runtime_id, self._clock)
             try:

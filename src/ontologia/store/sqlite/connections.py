@@ -41,7 +41,8 @@ class Connections:
         self.path = path
         self.read_only = read_only
         self._config = config
-        self._idle: deque[sqlite3.Connection] = deque()
+        self._readers: deque[sqlite3.Connection] = deque()
+        self._writers: deque[sqlite3.Connection] = deque()
         self._process = os.getpid()
         self.file = self._private_file() if path == MEMORY else Path(path)
 
@@ -52,70 +53,84 @@ class Connections:
         self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return Path(folder, "onto.db")
 
-    @contextmanager
-    def lease(self, operation: str) -> Generator[sqlite3.Connection]:
-        """A connection for one piece of work."""
+    def acquire(self, *, writer: bool = False) -> sqlite3.Connection:
+        """A connection to give back with `release`; writers never wait inside SQLite."""
         if self._process != os.getpid():
             # Connections must not cross a fork: the child starts with none.
-            self._idle, self._process = deque(), os.getpid()
+            self._readers, self._writers, self._process = deque(), deque(), os.getpid()
         try:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = self._open()
+            return (self._writers if writer else self._readers).pop()
+        except IndexError:
+            return self._open(0 if writer else self._config.lock_timeout_ms)
+
+    def release(self, connection: sqlite3.Connection, *, writer: bool = False) -> None:
+        """Give a connection back, with no transaction left open."""
+        if connection.in_transaction:
+            connection.rollback()
+        (self._writers if writer else self._readers).append(connection)
+
+    @contextmanager
+    def lease(self, operation: str, *, writer: bool = False) -> Generator[sqlite3.Connection]:
+        """A connection for one piece of work."""
+        try:
+            connection = self.acquire(writer=writer)
             try:
                 yield connection
             finally:
-                if connection.in_transaction:
-                    connection.rollback()
-                self._idle.append(connection)
+                self.release(connection, writer=writer)
         except sqlite3.Error as error:
             raise self.translate(error, operation) from error
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, wait_ms: int) -> sqlite3.Connection:
         if not self.file.exists() and self.read_only:
             raise missing_store(self.path)
         if self.file.is_dir():
             raise StorageBackendError(
                 f"{self.path} is a directory, not a store.", hint="Name a file.", operation="open", path=self.path
             )
-        mode = "ro" if self.read_only else "rwc"
         connection = sqlite3.connect(
-            f"file:{quote(str(self.file.absolute()))}?mode={mode}",
+            f"file:{quote(str(self.file.absolute()))}?{self._mode()}",
             uri=True,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=_STATEMENTS,
-            timeout=self._config.lock_timeout_ms / 1000,
+            timeout=wait_ms / 1000,
         )
         try:
             synchronous = "OFF" if self.path == MEMORY else self._config.sqlite_synchronous.upper()
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            connection.execute(f"PRAGMA query_only = {'ON' if self.read_only else 'OFF'}")
             register_functions(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
+    def _mode(self) -> str:
+        """How to open the file: a reader leaves nothing behind and needs no right to write."""
+        if not self.read_only:
+            return "mode=rwc"
+        if os.access(self.file, os.W_OK) and os.access(self.file.absolute().parent, os.W_OK):
+            # A connection that may write removes the log's files when it closes; one that may not leaves them.
+            return "mode=rw"
+        log = self.file.with_name(f"{self.file.name}-wal")
+        return "mode=ro" if log.exists() else "mode=ro&immutable=1"
+
     def begin(self, connection: sqlite3.Connection) -> None:
         """Take the write lock, waiting with short, uneven pauses so that no writer starves."""
         deadline = time.monotonic() + self._config.lock_timeout_ms / 1000
-        connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            while True:
-                try:
-                    connection.execute("BEGIN IMMEDIATE")
-                except sqlite3.OperationalError as error:
-                    if not is_busy(error):
-                        raise
-                    if time.monotonic() >= deadline:
-                        raise self._contention() from error
-                    time.sleep(random.uniform(0.0005, 0.004))  # noqa: S311 - jitter, not a secret
-                else:
-                    return
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {self._config.lock_timeout_ms}")
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if not is_busy(error):
+                    raise
+                if time.monotonic() >= deadline:
+                    raise self._contention() from error
+                time.sleep(random.uniform(0.0005, 0.004))  # noqa: S311 - jitter, not a secret
+            else:
+                return
 
     def _contention(self) -> LockContentionError:
         wait = self._config.lock_timeout_ms
@@ -153,8 +168,9 @@ class Connections:
 
     def close(self) -> None:
         """Close every idle connection; the last one out folds the log into the file."""
-        while self._idle:
-            self._idle.pop().close()
+        for pool in (self._readers, self._writers):
+            while pool:
+                pool.pop().close()
         if self.path == MEMORY:
             self._remove()
 

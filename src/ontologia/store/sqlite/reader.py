@@ -16,9 +16,9 @@ from ontologia.model.physical import layout
 from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
 from ontologia.query.sql import NotNative, Sql
 from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
-from ontologia.store.commits import Change, Commit
+from ontologia.store.commits import Change, Commit, Part, read_parts
 from ontologia.store.protocol import StaleCatalog, VersionedRow
-from ontologia.store.sqlite.statements import aggregate_statement, lookup_condition, scan_statement, version_rows
+from ontologia.store.sqlite.statements import MISSING_TABLE, aggregate_statement, lookup_condition, scan_statement, version_rows
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
 
 
@@ -40,7 +40,7 @@ class SqliteSnapshot:
             return self._connection.execute(statement.text, statement.params)
         except sqlite3.OperationalError as error:
             text = str(error)
-            if text.startswith("no such table: store_"):
+            if text.startswith(MISSING_TABLE):
                 raise StaleCatalog from error
             if "stack overflow" in text or "too large" in text or "too many" in text:
                 raise NotNative(text) from error
@@ -79,47 +79,48 @@ class SqliteSnapshot:
         return statement.text, statement.params, [row[3] for row in steps]
 
     def commit_at(self, moment: datetime) -> int:
-        row = self._connection.execute(
-            "SELECT commit_id FROM store_commits WHERE created_at <= ? ORDER BY created_at DESC, commit_id DESC LIMIT 1",
-            (instant(moment),),
-        ).fetchone()
-        return row[0] if row else 0
+        """By bisection: commit times never go back, so they need no index of their own."""
+        wanted, low, high = instant(moment), 0, self.head()
+        while low < high:
+            middle = (low + high + 1) // 2
+            created = self._connection.execute(
+                "SELECT created_at FROM store_commits WHERE commit_id = ?", (middle,)
+            ).fetchone()[0]
+            low, high = (middle, high) if created <= wanted else (low, middle - 1)
+        return low
 
     def commits(self, *, since: int, before: int | None, limit: int | None) -> list[Commit]:
         rows = self._connection.execute(
-            "SELECT commit_id, parent_commit_id, created_at, runtime_id, metadata, commit_sha256 FROM store_commits"
-            " WHERE commit_id > ? AND commit_id < ? ORDER BY commit_id DESC LIMIT ?",
+            "SELECT commit_id, parent_commit_id, created_at, runtime_id, metadata, parts, commit_sha256"
+            " FROM store_commits WHERE commit_id > ? AND commit_id < ? ORDER BY commit_id DESC LIMIT ?",
             (since, 2**62 if before is None else before, -1 if limit is None else limit),
-        ).fetchall()
-        if not rows:
-            return []
-        counts: dict[int, dict[str, int]] = {}
-        for commit_id, name, written in self._connection.execute(
-            "SELECT p.commit_id, t.name, p.inserted + p.updated FROM store_parts p JOIN store_types t USING (type_id)"
-            " WHERE p.commit_id BETWEEN ? AND ?",
-            (rows[-1][0], rows[0][0]),
-        ):
-            counts.setdefault(commit_id, {})[name] = written
+        )
         return [
-            Commit(commit_id, parent, from_instant(created), runtime, json.loads(meta), counts.get(commit_id, {}), sha)
-            for commit_id, parent, created, runtime, meta, sha in rows
+            Commit(
+                commit_id,
+                parent,
+                from_instant(created),
+                runtime,
+                json.loads(metadata),
+                {part.type_name: part.rows for part in read_parts(parts)},
+                sha256,
+            )
+            for commit_id, parent, created, runtime, metadata, parts, sha256 in rows
         ]
 
     def changes(self, commit_id: int) -> list[Change]:
         found: list[Change] = []
         types = {stored.type_id: stored for stored in self._catalog.types.values()}
-        for type_id, version, first, rows in self._connection.execute(
-            "SELECT type_id, version, first_seq, inserted + updated FROM store_parts WHERE commit_id = ?", (commit_id,)
-        ).fetchall():
-            stored = types.get(type_id)
+        row = self._connection.execute("SELECT parts FROM store_commits WHERE commit_id = ?", (commit_id,)).fetchone()
+        for part in read_parts(row[0]) if row else ():
+            stored = types.get(part.type_id)
             if stored is not None:
-                found += self._part_changes(stored, version, commit_id, (first, first + rows))
+                found += self._part_changes(stored, part, commit_id)
         return sorted(found, key=lambda c: (c.kind, c.type_name, c.key or "", c.left_key or "", c.right_key or ""))
 
-    def _part_changes(
-        self, stored: StoredType, version: int, commit_id: int, bounds: tuple[int, int]
-    ) -> Iterator[Change]:
-        identity = stored.spec.identity
+    def _part_changes(self, stored: StoredType, part: Part, commit_id: int) -> Iterator[Change]:
+        identity, version = stored.spec.identity, part.version
+        bounds = (part.first_seq, part.first_seq + part.rows)
         columns = ", ".join(identity)
         written = f"SELECT {columns} FROM {past_table(stored, stored.versions[version - 1])} WHERE seq >= ? AND seq < ?"
         parameters = bounds

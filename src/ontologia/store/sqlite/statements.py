@@ -1,12 +1,13 @@
 """Plans as SQLite statements over the live and past tables.
 
-A window becomes a range of `seq`, found by one look at `store_parts`; rows of a window come in order of `seq`, which
+A window becomes a range of `seq`, found by one look at `store_marks`; rows of a window come in order of `seq`, which
 is the order of commits and identities. Only current-version rows are selected here; older versions are read raw.
 """
 
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 from ontologia.model.physical import Layout, layout
 from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
@@ -17,8 +18,16 @@ from ontologia.query.sqlite import SQLITE
 from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
 
-_SEQ_AFTER = "(SELECT next_seq FROM store_parts WHERE type_id = ? AND commit_id <= ? ORDER BY commit_id DESC LIMIT 1)"
+_SEQ_AFTER = "(SELECT next_seq FROM store_marks WHERE type_id = ? AND commit_id <= ? ORDER BY commit_id DESC LIMIT 1)"
 _ALL = 2**63 - 1
+MISSING_TABLE = "no such table: store_"
+"""How SQLite's message begins when a table of ours is gone: the catalog that named it is old."""
+
+
+@lru_cache(maxsize=1024)
+def point_statement(stored: StoredType) -> str:
+    """The current row of one entity by its key."""
+    return f"SELECT commit_id, {column_list(layout(stored.spec))} FROM {live_table(stored)} WHERE key = ?"
 
 
 def scan_statement(catalog: Catalog, stored: StoredType, scan: Scan) -> Sql:

@@ -24,9 +24,9 @@ CREATE TABLE store_commits (
     created_at INTEGER NOT NULL,
     runtime_id TEXT NOT NULL,
     metadata TEXT NOT NULL,
+    parts TEXT NOT NULL,
     commit_sha256 TEXT NOT NULL
 );
-CREATE INDEX store_commits_by_time ON store_commits (created_at);
 CREATE TABLE store_types (
     type_id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -46,19 +46,13 @@ CREATE TABLE store_versions (
     created_at INTEGER NOT NULL,
     PRIMARY KEY (type_id, version)
 ) WITHOUT ROWID;
-CREATE TABLE store_parts (
+CREATE TABLE store_marks (
     type_id INTEGER NOT NULL,
     commit_id INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    inserted INTEGER NOT NULL,
-    updated INTEGER NOT NULL,
-    first_seq INTEGER NOT NULL,
     next_seq INTEGER NOT NULL,
     live_rows INTEGER NOT NULL,
-    rows_sha256 TEXT NOT NULL,
     PRIMARY KEY (type_id, commit_id)
 ) WITHOUT ROWID;
-CREATE INDEX store_parts_by_commit ON store_parts (commit_id);
 """
 
 _AFFINITY = {

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from ontologia.model.comparable import from_instant
 from ontologia.model.physical import Layout, layout
 from ontologia.model.spec import TypeSpec
 from ontologia.store.catalog import SchemaVersion, StoredType
-from ontologia.store.commits import Part, RowDigest, commit_hash
+from ontologia.store.commits import Part, RowDigest, commit_hash, read_parts
 from ontologia.store.protocol import Finding, Progress
 from ontologia.store.sqlite.catalog import read_catalog
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
@@ -38,11 +39,22 @@ def _structure(connection: sqlite3.Connection) -> Iterator[Finding]:
             yield Finding("error", "structure", f"SQLite reports damage: {text}.")
 
 
+@dataclass
+class _Account:
+    """What the log says about one type so far."""
+
+    rows: int = 0
+    live: int = 0
+    marks: int = 0
+    versions: set[int] = field(default_factory=set[int])
+
+
 class _Verification:
     def __init__(self, connection: sqlite3.Connection, progress: Progress | None) -> None:
         self._connection = connection
         self._progress = progress
         self._catalog = _full_catalog(connection)
+        self._accounts: dict[int, _Account] = {}
         self._purged = {
             type_id for (type_id,) in connection.execute("SELECT type_id FROM store_types WHERE purged = 1")
         }
@@ -53,16 +65,15 @@ class _Verification:
         parent_sha256: str | None = None
         total = self._connection.execute("SELECT COUNT(*) FROM store_commits").fetchone()[0]
         commits = self._connection.execute(
-            "SELECT commit_id, parent_commit_id, created_at, runtime_id, metadata, commit_sha256"
+            "SELECT commit_id, parent_commit_id, created_at, runtime_id, metadata, parts, commit_sha256"
             " FROM store_commits ORDER BY commit_id"
         )
-        for number, (commit_id, parent, created, runtime, metadata, sha256) in enumerate(commits, 1):
+        for number, (commit_id, parent, created, runtime, metadata, listed, sha256) in enumerate(commits, 1):
             if parent != parent_id or commit_id != (parent_id or 0) + 1:
                 yield _error("chain", f"Commit {commit_id} does not follow commit {parent_id or 0}.", commit_id)
-            parts: list[Part] = []
-            for part, stored in self._parts(commit_id):
-                parts.append(part)
-                yield from self._rows(commit_id, part, stored)
+            parts = read_parts(listed)
+            for part in parts:
+                yield from self._part(commit_id, part)
             computed = commit_hash(
                 commit_id=commit_id,
                 parent_sha256=parent_sha256,
@@ -92,17 +103,32 @@ class _Verification:
                 message = f"Schema version {version} of {parsed.name} was changed."
                 yield _error("schema", message, since)
 
-    def _parts(self, commit_id: int) -> list[tuple[Part, StoredType]]:
-        found: list[tuple[Part, StoredType]] = []
-        for type_id, version, inserted, updated, first_seq, rows_sha256 in self._connection.execute(
-            "SELECT type_id, version, inserted, updated, first_seq, rows_sha256 FROM store_parts WHERE commit_id = ?",
-            (commit_id,),
-        ):
-            stored = self._catalog[type_id]
-            fingerprint = stored.versions[version - 1].spec.fingerprint
-            part = Part(stored.kind, stored.name, version, fingerprint, inserted, updated, first_seq, rows_sha256)
-            found.append((part, stored))
-        return found
+    def _part(self, commit_id: int, part: Part) -> Iterator[Finding]:
+        stored = self._catalog.get(part.type_id)
+        if stored is None or not 0 < part.version <= len(stored.versions):
+            yield _error("catalog", f"The type {part.type_name} of commit {commit_id} is not recorded.", commit_id)
+            return
+        version = stored.versions[part.version - 1]
+        if version.spec.fingerprint != part.fingerprint or (stored.kind, stored.name) != (part.kind, part.type_name):
+            message = f"Schema version {part.version} of {part.type_name} is not the one commit {commit_id} wrote in."
+            yield _error("schema", message, commit_id, type_name=part.type_name)
+        account = self._accounts.setdefault(part.type_id, _Account())
+        if part.version not in account.versions:
+            account.versions.add(part.version)
+            if version.since_commit != commit_id:
+                message = f"Schema version {part.version} of {part.type_name} began with commit {commit_id}."
+                yield _error("schema", message, commit_id, type_name=part.type_name)
+        account.rows += part.rows
+        account.live += part.inserted
+        expected = (part.first_seq + part.rows, account.live)
+        mark = self._connection.execute(
+            "SELECT next_seq, live_rows FROM store_marks WHERE type_id = ? AND commit_id = ?", (part.type_id, commit_id)
+        ).fetchone()
+        if mark != expected:
+            message = f"The mark of {part.type_name} at commit {commit_id} was changed."
+            yield _error("mark", message, commit_id, type_name=part.type_name)
+        account.marks += 1
+        yield from self._rows(commit_id, part, stored)
 
     def _rows(self, commit_id: int, part: Part, stored: StoredType) -> Iterator[Finding]:
         if stored.type_id in self._purged:
@@ -145,12 +171,26 @@ class _Verification:
                 continue
             tables = [live_table(stored), *(past_table(stored, version) for version in stored.versions)]
             held = sum(self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in tables)
-            written = self._connection.execute(
-                "SELECT COALESCE(SUM(inserted + updated), 0) FROM store_parts WHERE type_id = ?", (stored.type_id,)
-            ).fetchone()[0]
-            if held > written:
-                message = f"{stored.name} has {held - written} rows that no commit wrote."
+            account = self._accounts.get(stored.type_id, _Account())
+            if held > account.rows:
+                message = f"{stored.name} has {held - account.rows} rows that no commit wrote."
                 yield _error("rows-added", message, None, type_name=stored.name)
+            marks = self._connection.execute(
+                "SELECT COUNT(*) FROM store_marks WHERE type_id = ?", (stored.type_id,)
+            ).fetchone()[0]
+            if marks != account.marks:
+                yield _error("mark", f"{stored.name} has marks of commits that do not exist.", None)
+            yield from self._widths(stored)
+
+    def _widths(self, stored: StoredType) -> Iterator[Finding]:
+        """Fields with integers beyond 64 bits must be recorded as such, or engines would compare them wrongly."""
+        names = {column: name for name, column in layout(stored.spec).main.items()}
+        found: set[str] = set()
+        for (big,) in self._connection.execute(f"SELECT big FROM {live_table(stored)} WHERE big IS NOT NULL"):
+            found.update(names[column] for column in json.loads(big))
+        if found - stored.wide:
+            message = f"{stored.name} holds integers beyond 64 bits in {', '.join(sorted(found))} without saying so."
+            yield _error("catalog", message, None, type_name=stored.name)
 
     def _succession(self, stored: StoredType) -> Iterator[Finding]:
         """Each past row must end exactly where the next row of its identity begins."""

@@ -176,7 +176,7 @@ class SqliteWriter:
         part = self._parts.get(stored.type_id)
         if part is None:
             row = self._connection.execute(
-                "SELECT next_seq, live_rows FROM store_parts WHERE type_id = ? ORDER BY commit_id DESC LIMIT 1",
+                "SELECT next_seq, live_rows FROM store_marks WHERE type_id = ? ORDER BY commit_id DESC LIMIT 1",
                 (stored.type_id,),
             ).fetchone()
             next_seq, live_rows = row or (1, 0)
@@ -230,6 +230,7 @@ class SqliteWriter:
             if not touched and stored.current.since_commit != commit_id:
                 continue
             part = Part(
+                type_id,
                 stored.kind,
                 stored.name,
                 stored.current.version,
@@ -241,18 +242,8 @@ class SqliteWriter:
             )
             parts.append(part)
             self._connection.execute(
-                "INSERT INTO store_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    type_id,
-                    commit_id,
-                    part.version,
-                    part.inserted,
-                    part.updated,
-                    part.first_seq,
-                    open_part.next_seq,
-                    open_part.live_rows,
-                    part.rows_sha256,
-                ),
+                "INSERT INTO store_marks VALUES (?, ?, ?, ?)",
+                (type_id, commit_id, open_part.next_seq, open_part.live_rows),
             )
         sha256 = commit_hash(
             commit_id=commit_id,
@@ -264,8 +255,16 @@ class SqliteWriter:
         )
         parent = self.head or None
         self._connection.execute(
-            "INSERT INTO store_commits VALUES (?, ?, ?, ?, ?, ?)",
-            (commit_id, parent, instant(created), self._runtime_id, canonical_json(metadata), sha256),
+            "INSERT INTO store_commits VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                commit_id,
+                parent,
+                instant(created),
+                self._runtime_id,
+                canonical_json(metadata),
+                canonical_json(parts),
+                sha256,
+            ),
         )
         self._connection.execute("COMMIT")
         counts = {part.type_name: part.rows for part in parts}

@@ -1,0 +1,71 @@
+"""Showing what went wrong: one sentence and a next step on stderr, never a traceback.
+
+`describe` turns any exception into the same few facts; `report` prints them for a person, or as one line of JSON for a program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from ontologia.cli import exits
+from ontologia.errors import OntologiaError
+
+DEBUG = "ONTOLOGIA_DEBUG"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What there is to say about an exception."""
+
+    kind: str
+    message: str
+    hint: str | None
+    code: int
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def describe(error: BaseException) -> Failure:
+    """The facts about an exception, whatever it is."""
+    code = exits.exit_code(error)
+    match error:
+        case OntologiaError():
+            return Failure(error.kind, error.message, error.hint, code, error.details)
+        case click.ClickException():
+            return _usage(error)
+        case KeyboardInterrupt() | click.Abort():
+            return Failure("interrupted", "Interrupted; nothing was committed.", None, exits.INTERRUPTED)
+        case OSError():
+            place = f"{error.filename}: " if error.filename else ""
+            message = f"{place}{error.strerror or error}."
+            return Failure("os", message, "Check the path, its permissions and the free space.", code)
+        case _:
+            message = f"Unexpected {type(error).__name__}: {error}. This is a bug in Ontologia."
+            return Failure("bug", message, f"Run again with {DEBUG}=1 and report the traceback.", exits.FAILURE)
+
+
+def _usage(error: click.ClickException) -> Failure:
+    message = error.format_message()
+    message = message if message.endswith((".", "?", "!")) else f"{message}."
+    context = getattr(error, "ctx", None)
+    command = context.command_path if isinstance(context, click.Context) else "onto"
+    return Failure("usage", message, f"`{command} --help` says what is possible.", exits.USAGE)
+
+
+def report(failure: Failure, error: BaseException, *, as_json: bool) -> None:
+    """Print a failure on stderr."""
+    if os.environ.get(DEBUG):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    if as_json:
+        facts = {"kind": failure.kind, "message": failure.message, "hint": failure.hint, "details": failure.details}
+        click.echo(json.dumps({"error": facts, "exit_code": failure.code}, default=str), err=True)
+        return
+    label = click.style(f"error[{failure.kind}]:", fg="red", bold=True)
+    click.echo(f"{label} {failure.message}", err=True)
+    if failure.hint:
+        click.echo(f"  {click.style('help:', bold=True)} {failure.hint}", err=True)
