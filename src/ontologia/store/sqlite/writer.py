@@ -16,6 +16,7 @@ from typing import Any
 
 from ontologia.base.canonical import canonical_json
 from ontologia.base.clock import Clock
+from ontologia.errors import CommitStateUnknownError
 from ontologia.model.comparable import from_instant, instant
 from ontologia.model.physical import layout
 from ontologia.model.spec import TypeKind, TypeSpec
@@ -266,9 +267,30 @@ class SqliteWriter:
                 sha256,
             ),
         )
-        self._connection.execute("COMMIT")
+        self._settle(commit_id, sha256)
         counts = {part.type_name: part.rows for part in parts}
         return Commit(commit_id, parent, created, self._runtime_id, dict(metadata), counts, sha256)
+
+    def _settle(self, commit_id: int, sha256: str) -> None:
+        """End the transaction; when the engine reports a failure, read back whether the commit is there."""
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as failure:
+            try:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                found = self._connection.execute(
+                    "SELECT commit_sha256 FROM store_commits WHERE commit_id = ?", (commit_id,)
+                ).fetchone()
+            except sqlite3.Error as error:
+                raise CommitStateUnknownError(
+                    f"SQLite failed to commit ({failure}), and whether commit {commit_id} was kept could not be read.",
+                    hint=f"Look for commit {commit_id} with hash {sha256} before committing again.",
+                    commit_id=commit_id,
+                    commit_sha256=sha256,
+                ) from error
+            if found != (sha256,):
+                raise
 
 
 def _identity_groups(stored: StoredType, identities: Sequence[Row]) -> Iterator[tuple[str, list[Any]]]:
