@@ -81,7 +81,7 @@ class Ontology:
     def list_commits(self, limit: int | None = None, since: int | None = None) -> list[Commit]:
         """Commits after `since`, newest first."""
         with self._backend.snapshot() as snapshot:
-            return snapshot.commits(since=since or 0, before=None, limit=limit)
+            return snapshot.commits(since=min(since or 0, snapshot.head()), before=None, limit=limit)
 
     def get_commit(self, commit_id: int) -> Commit:
         """One commit."""

@@ -164,7 +164,7 @@ def _column_bytes(values: tuple[Any, ...]) -> Iterable[bytes]:
         if only is not type(None):
             yield from _typed_bytes(only, values)
         return
-    yield bytes(_TAGS[type(value)] for value in values)
+    yield bytes(map(_TAGS.__getitem__, map(type, values)))
     for kind in (int, float, str, bytes):
         if kind in types:
             yield from _typed_bytes(kind, [value for value in values if type(value) is kind])

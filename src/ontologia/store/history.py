@@ -17,11 +17,11 @@ from ontologia.store.reads import Reader, declared, named_values
 
 def get_commit(snapshot: Snapshot, commit_id: int) -> Commit:
     """One commit of the log."""
-    found = snapshot.commits(since=commit_id - 1, before=commit_id + 1, limit=1)
+    head = snapshot.head()
+    inside = 0 < commit_id <= head
+    found = snapshot.commits(since=commit_id - 1, before=commit_id + 1, limit=1) if inside else []
     if not found:
-        raise NotFoundError(
-            f"There is no commit {commit_id}.", hint=f"The head is commit {snapshot.head()}.", commit_id=commit_id
-        )
+        raise NotFoundError(f"There is no commit {commit_id}.", hint=f"The head is commit {head}.", commit_id=commit_id)
     return found[0]
 
 
@@ -37,7 +37,9 @@ def diff(reader: Reader, cls: type[Any], first: int, second: int) -> list[DiffIt
         stored = declared(snapshot.catalog(), cls)
         if stored is None:
             return []
-        low, high = sorted((max(first, 0), max(second, 0)))
+        head = snapshot.head()
+        first, second = (min(max(commit_id, 0), head) for commit_id in (first, second))
+        low, high = sorted((first, second))
         width = len(stored.spec.identity)
         touched = {row.row[:width] for row in snapshot.raw(stored, Window(Mode.HISTORY, low, high))}
         before = _states(reader, snapshot, cls, touched, first)

@@ -63,11 +63,21 @@ class TableRows:
         return len(self.columns[0]) if self.columns else 0
 
     def blocks(self) -> Iterator[list[Row]]:
-        for start in range(0, len(self), ROWS_PER_BLOCK):
-            yield list(zip(*(_values(column.slice(start, ROWS_PER_BLOCK)) for column in self.columns), strict=True))
+        for run in self.runs(ROWS_PER_BLOCK):
+            yield rows_of(run)
+
+    def runs(self, size: int) -> Iterator[list[Any]]:
+        """The columns cut into runs of rows."""
+        for start in range(0, len(self), size):
+            yield [column.slice(start, size) for column in self.columns]
 
 
 PendingRows = ObjectRows | TableRows
+
+
+def rows_of(columns: Sequence[Any]) -> list[Row]:
+    """Physical Arrow columns as rows."""
+    return list(zip(*map(_values, columns), strict=True))
 
 
 def _sorted_unique(table: Any, identity: list[str]) -> Any:

@@ -96,6 +96,14 @@ class Writer(Protocol):
         """Take over what is not part of the fingerprint: indexes, defaults, documentation."""
         ...
 
+    def is_dense(self, stored: StoredType, total: int) -> bool:
+        """Whether `total` wanted rows are likely to be most of the rows in their range of identities."""
+        ...
+
+    def is_unchanged(self, stored: StoredType, columns: Sequence[Any]) -> bool:
+        """Whether a run of wanted rows, as physical Arrow columns, is there already; False when it is hard to tell."""
+        ...
+
     def current(self, stored: StoredType, wanted: Sequence[Row], total: int) -> list[Row]:
         """Current rows of the wanted identities, in identity order. `total` says how many will be asked for in all."""
         ...

@@ -319,12 +319,15 @@ def _end_of(window: Window) -> Window:
 def boundary(stored: StoredType, found: VersionedRow, error: MissingUpgraderError) -> SchemaBoundaryError:
     """The error for a window that reaches what cannot be upgraded."""
     version: SchemaVersion = found.version
+    step: int = error.from_version
     return SchemaBoundaryError(
         f"{stored.name} rows of commit {found.commit_id} are in schema version {version.version}; the type is at"
         f" version {stored.current.version} and {error.message.rstrip('.')}.",
-        hint="Give the upgrader to Ontology(upgraders=...), or read the raw rows with .rows() or .to_arrow().",
+        hint=f"Give the missing @upgrader({stored.name!r}, from_version={step}) to Ontology(upgraders=...), or read the raw"
+        " rows with .rows() or .to_arrow().",
         type_name=stored.name,
         commit_id=found.commit_id,
         from_version=version.version,
         to_version=stored.current.version,
+        missing_upgrader=(stored.name, step),
     )

@@ -6,7 +6,7 @@ current under the write lock, set-wise, so that two writers never lose each othe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ontologia.config import OntologiaConfig
@@ -16,9 +16,12 @@ from ontologia.store.catalog import StoredType
 from ontologia.store.commits import Commit
 from ontologia.store.convert import converter
 from ontologia.store.drift import outdated
-from ontologia.store.pending import PendingRows
+from ontologia.store.pending import PendingRows, TableRows, rows_of
 from ontologia.store.protocol import Backend, Progress, Writer
 from ontologia.store.reconcile import Delta, Row, reconcile
+
+_RUN = 4096
+"""Rows that are compared as a whole first: few enough that one changed row does not cost many."""
 
 
 @dataclass
@@ -29,6 +32,11 @@ class TypeSummary:
     updated: int = 0
     unchanged: int = 0
     skipped: int = 0
+
+    @property
+    def seen(self) -> int:
+        """Rows looked at."""
+        return self.inserted + self.updated + self.unchanged + self.skipped
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ class Write:
             counts = summary.types.setdefault(spec.name, TypeSummary())
             stored = agreed_type(writer, spec)
             convert = converter(spec, stored.spec)
-            for block in rows.blocks():
+            for block in _changed_blocks(writer, stored, rows, counts) if convert is None else rows.blocks():
                 wanted = block if convert is None else [convert(row) for row in block]
                 delta = _within_policy(self._delta(writer, stored, wanted, len(rows)), rows, counts)
                 writer.append(stored, delta)
@@ -101,9 +109,9 @@ class Write:
                 counts.inserted += delta.inserted
                 counts.updated += delta.updated
                 counts.unchanged += delta.unchanged
-                done += len(block)
                 if progress is not None:
-                    progress(done, total)
+                    progress(done + counts.seen, total)
+            done += counts.seen
         if self.check_endpoints:
             for rows in pending:
                 _check_ends(writer, rows)
@@ -111,6 +119,20 @@ class Write:
 
     def _delta(self, writer: Writer, stored: StoredType, wanted: Sequence[Row], total: int) -> Delta:
         return reconcile(wanted, writer.current(stored, wanted, total), len(stored.spec.identity))
+
+
+def _changed_blocks(
+    writer: Writer, stored: StoredType, rows: PendingRows, counts: TypeSummary
+) -> Iterator[list[Row]]:
+    """Blocks of wanted rows, less the runs of a table that are found to be there already."""
+    if not isinstance(rows, TableRows) or not writer.is_dense(stored, len(rows)):
+        yield from rows.blocks()
+        return
+    for run in rows.runs(_RUN):
+        if writer.is_unchanged(stored, run):
+            counts.unchanged += len(run[0])
+        else:
+            yield rows_of(run)
 
 
 def agreed_type(writer: Writer, spec: TypeSpec) -> StoredType:

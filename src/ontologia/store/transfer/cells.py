@@ -1,7 +1,7 @@
 """Single values in files: the JSON of a field's value, its text in a CSV cell, and the way back.
 
-Writing is exact for every kind; an empty cell is null and `""` is empty text. Reading accepts what was written, and leaves anything
-else as it is for validation to judge.
+Writing is exact for every kind; an empty cell is null and `""` is empty text. Reading accepts what was written, and
+leaves anything else as it is for validation to judge.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which files an import or export is about: formats by suffix, types by file name.
 
-Type names become file names with everything unusual percent-encoded, so that every name has its file and comes back from it.
+Type names become file names with everything unusual percent-encoded, so that every name has its file and comes back
+from it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 from urllib.parse import quote, unquote
 
 from ontologia.errors import InputError, NotFoundError
@@ -70,7 +71,9 @@ def _members(folder: Path) -> list[Path]:
     members = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in _SUFFIXES and path.is_file()]
     if not members:
         raise NotFoundError(
-            f"{folder} has no .jsonl, .csv or .parquet file.", hint="Name a directory that `onto export` wrote.", path=str(folder)
+            f"{folder} has no .jsonl, .csv or .parquet file.",
+            hint="Name a directory that `onto export` wrote.",
+            path=str(folder),
         )
     return members
 
@@ -98,4 +101,4 @@ def as_format(text: str) -> Format:
     """A format by its name."""
     if text not in FORMATS:
         raise InputError(f"{text!r} is not a format.", hint=f"Formats: {', '.join(FORMATS)}.")
-    return cast("Format", text)
+    return text

@@ -1,14 +1,14 @@
 """Writing objects to files.
 
-Each format is lossless: JSONL and CSV through the exact JSON of every value, Parquet through a `fields_json` column beside typed
-ones. A file appears whole or not at all: it is written under another name and moved into place.
+Each format is lossless: JSONL and CSV through the exact JSON of every value, Parquet through a `fields_json` column
+beside typed ones. A file appears whole or not at all: it is written under another name and moved into place.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -19,12 +19,10 @@ from ontologia.model.rows import encoder
 from ontologia.model.spec import TypeSpec
 from ontologia.store.transfer.cells import cell_text, csv_line
 from ontologia.store.transfer.places import Format
-from ontologia.store.transfer.records import META, fields_json, record_line
+from ontologia.store.transfer.records import META, Thing, fields_json, record_line
 
 FIELDS_JSON = "fields_json"
 _ROWS_PER_GROUP = 50_000
-Count = Callable[[int], None]
-"""Called with the number of rows written since the last call."""
 
 
 def write_lines(things: Iterable[Any], spec: TypeSpec, form: Format, out: IO[str], *, meta: bool) -> int:
@@ -71,7 +69,7 @@ def write_file(things: Iterable[Any], spec: TypeSpec, form: Format, path: Path, 
 
 
 @contextmanager
-def _in_place(path: Path) -> Iterator[Path]:
+def _in_place(path: Path) -> Generator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield temporary
@@ -82,31 +80,58 @@ def _in_place(path: Path) -> Iterator[Path]:
 
 
 def _write_parquet(things: Iterable[Any], spec: TypeSpec, path: Path, *, meta: bool) -> int:
+    """Row groups of one schema. Integers beyond 64 bits make it start again, with their column as text."""
+    wide: frozenset[str] = frozenset()
+    while True:
+        groups = (_arrow_group(block, spec, wide, meta=meta) for block in _blocks(things))
+        missed = _write_groups(groups, path)
+        if isinstance(missed, int):
+            return missed
+        wide |= missed
+
+
+def _blocks(things: Iterable[Any]) -> Iterator[list[Any]]:
+    rows = iter(things)
+    block = list(islice(rows, _ROWS_PER_GROUP))
+    while True:
+        yield block
+        block = list(islice(rows, _ROWS_PER_GROUP))
+        if not block:
+            return
+
+
+def _write_groups(groups: Iterator[Any], path: Path) -> int | frozenset[str]:
+    """The number of rows, or the columns whose type changed on the way."""
     from pyarrow import parquet
 
+    group = next(groups)
     written = 0
-    rows = iter(things)
-    first = _arrow_group(list(islice(rows, _ROWS_PER_GROUP)), spec, meta=meta)
-    with parquet.ParquetWriter(path, first.schema) as writer:
-        group = first
-        while True:
+    with parquet.ParquetWriter(path, group.schema) as writer:
+        while group is not None:
+            if group.schema != writer.schema:
+                return frozenset(
+                    field.name for field in group.schema if field.type != writer.schema.field(field.name).type
+                )
             writer.write_table(group)
             written += group.num_rows
-            block = list(islice(rows, _ROWS_PER_GROUP))
-            if not block:
-                return written
-            group = _arrow_group(block, spec, meta=meta)
+            group = next(groups, None)
+    return written
 
 
-def _arrow_group(things: list[Any], spec: TypeSpec, *, meta: bool) -> Any:
+def _arrow_group(things: list[Any], spec: TypeSpec, wide: frozenset[str], *, meta: bool) -> Any:
     """Typed columns for whoever reads the file with another tool, and the exact fields beside them."""
     import pyarrow as pa
 
     from ontologia.model.arrow import to_arrow_table
 
-    encode = encoder(type(things[0])) if things else None
-    columns = list(zip(*(encode(thing) for thing in things), strict=True)) if encode is not None else None
+    columns = list(zip(*map(encoder(_class_of(things)), things), strict=True)) if things else None
     table = to_arrow_table(spec, columns)
+    for name in wide:
+        number = table.column_names.index(name)
+        digits = pa.array(
+            [None if (value := getattr(thing, name)) is None else hex(value) for thing in things], pa.string()
+        )
+        table = table.set_column(number, table.schema.field(name).with_type(pa.string()), digits)
     exact = [json.dumps(fields_json(thing), ensure_ascii=False, separators=(",", ":")) for thing in things]
     table = table.append_column(exact_column(spec), pa.array(exact, pa.string()))
     if meta:
@@ -116,6 +141,10 @@ def _arrow_group(things: list[Any], spec: TypeSpec, *, meta: bool) -> Any:
         when = pa.array([origin.committed_at for origin in origins], pa.timestamp("us", "UTC"))
         table = table.append_column(committed_at, when)
     return table
+
+
+def _class_of(things: list[Thing]) -> type[Thing]:
+    return type(things[0])
 
 
 def exact_column(spec: TypeSpec) -> str:
