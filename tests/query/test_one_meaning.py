@@ -23,6 +23,8 @@ often = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 
+SEVERAL_ROWS = st.lists(rows(), min_size=1, max_size=4)
+
 
 @pytest.fixture(scope="module")
 def engines() -> Iterator[list[Engine]]:
@@ -33,15 +35,10 @@ def engines() -> Iterator[list[Engine]]:
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[Row], list[list[Row]], list[list[Row]]]:
     """Rows, and for each the versions of its left and right end: none, one or two."""
-    some = draw(st.lists(rows(), min_size=1, max_size=4))
-    pool = draw(st.lists(rows(), min_size=1, max_size=3))
-    ends = st.lists(st.sampled_from(pool), max_size=2)
-    count = len(some)
-    return (
-        some,
-        draw(st.lists(ends, min_size=count, max_size=count)),
-        draw(st.lists(ends, min_size=count, max_size=count)),
-    )
+    some = draw(SEVERAL_ROWS)
+    ends = st.lists(st.sampled_from(some), max_size=2)
+    sides = st.lists(ends, min_size=len(some), max_size=len(some))
+    return some, draw(sides), draw(sides)
 
 
 @often

@@ -1,6 +1,7 @@
 """Exit codes: what a script can tell from how `onto` ended.
 
-One table maps the error tree to codes; the first class that fits wins. The codes are part of the contract and only ever added to.
+One table maps the error tree to codes; the first class that fits wins. The codes are part of the contract and only
+ever added to.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Showing what went wrong: one sentence and a next step on stderr, never a traceback.
 
-`describe` turns any exception into the same few facts; `report` prints them for a person, or as one line of JSON for a program.
+`describe` turns any exception into the same few facts; `report` prints them for a person, or as one line of JSON for
+a program.
 """
 
 from __future__ import annotations
@@ -17,6 +18,16 @@ from ontologia.cli import exits
 from ontologia.errors import OntologiaError
 
 DEBUG = "ONTOLOGIA_DEBUG"
+_IN_COMMANDS = {
+    "import-conflict": "Nothing was written; --on-conflict skip keeps what is there, upsert writes new versions.",
+    "schema-outdated": "Preview with `onto migrate --models MODULE`, then add --apply --token.",
+    "schema-boundary": "Give the upgrader with --upgraders MODULE, or see the rows as written with `query --raw`.",
+    "missing-upgrader": "Write the function, mark it with @upgrader, and give its module with --upgraders.",
+    "migration-token": "Run `onto migrate` without --apply and pass the token it prints.",
+    "batch-size": "Nothing was written; import in several steps, or raise ONTOLOGIA_MAX_BATCH_SIZE.",
+    "lock-contention": "Nothing was written; try again, or raise ONTOLOGIA_LOCK_TIMEOUT_MS.",
+}
+"""Next steps in the words of the command line, where the library's own hint speaks of Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,8 @@ def describe(error: BaseException) -> Failure:
     code = exits.exit_code(error)
     match error:
         case OntologiaError():
-            return Failure(error.kind, error.message, error.hint, code, error.details)
+            hint = _IN_COMMANDS.get(error.kind, error.hint)
+            return Failure(error.kind, error.message, hint, code, error.details)
         case click.ClickException():
             return _usage(error)
         case KeyboardInterrupt() | click.Abort():

@@ -1,7 +1,7 @@
 """What one call of `onto` was told: which store, which form of output.
 
-An `Invocation` travels in click's context; options given before and after the command end up in the same one, the later one
-winning. It opens the store the way the command needs it.
+An `Invocation` travels in click's context; options given before and after the command end up in the same one, the
+later one winning. It opens the store the way the command needs it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from ontologia.config import OntologiaConfig
+    from ontologia.model.upgrade import Upgraders
     from ontologia.ontology import Ontology
 
 FORMATS = ("text", "json", "csv")
@@ -56,7 +57,7 @@ class Invocation:
         write: bool = False,
         create: bool = False,
         types: Iterable[type[Any]] | None = None,
-        upgraders: Iterable[Any] = (),
+        upgraders: Upgraders | None = None,
     ) -> Ontology:
         """The store; for reading only unless the command writes."""
         from ontologia.model.declare import Entity
@@ -69,7 +70,7 @@ class Invocation:
             storage_uri=self.storage_uri,
             entity_types=None if classes is None else [cls for cls in classes if issubclass(cls, Entity)],
             relation_types=None if classes is None else [cls for cls in classes if not issubclass(cls, Entity)],
-            upgraders=list(upgraders),
+            upgraders=upgraders,
             create=create,
             read_only=not write,
         )

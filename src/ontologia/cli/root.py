@@ -1,7 +1,7 @@
 """The command `onto`: what it offers, and how every failure ends.
 
-Each command lives in a module of `ontologia.cli.commands`, named here with its line of help. Whatever a command raises becomes one
-sentence on stderr and an exit code.
+Each command lives in a module of `ontologia.cli.commands`, named here with its line of help. Whatever a command
+raises becomes one sentence on stderr and an exit code.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Root(LazyGroup):
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
         complete_var: str | None = None,
-        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's signature
+        standalone_mode: bool = True,  # noqa: ARG002, FBT001, FBT002 - click's signature; failures are always ours
         windows_expand_args: bool = True,  # noqa: FBT001, FBT002
         **extra: Any,
     ) -> NoReturn:
@@ -73,7 +73,14 @@ class Root(LazyGroup):
             if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
                 stream.reconfigure(errors="backslashreplace")
         try:
-            code = super().main(given, prog_name or "onto", complete_var, False, windows_expand_args, **extra)
+            code: object = super().main(
+                args=given,
+                prog_name=prog_name or "onto",
+                complete_var=complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - nothing may reach the user as a traceback
             failure = describe(error)
             report(failure, error, as_json=_wants_json(given))

@@ -1,7 +1,7 @@
 """Commands and groups that all know the global options, before and after their name.
 
-A `LazyGroup` knows its commands by name and one line of help; a command's module is imported when the command is called, which
-keeps `onto --help` quick.
+A `LazyGroup` knows its commands by name and one line of help; a command's module is imported when the command is
+called, which keeps `onto --help` quick.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import click
 from ontologia.cli.invocation import FORMATS, Invocation
 
 GLOBAL = "Global options"
+_GLOBAL_NAMES = {"db", "storage_uri", "output_format", "as_json"}
 
 
 def _set_format(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -49,7 +50,11 @@ def global_options() -> list[click.Option]:
             help="Form of the result on stdout; text unless said.",
         ),
         click.Option(
-            ["--json", "as_json"], is_flag=True, callback=_set_format, expose_value=False, help="Short for --format json."
+            ["--json", "as_json"],
+            is_flag=True,
+            callback=_set_format,
+            expose_value=False,
+            help="Short for --format json.",
         ),
     ]
 
@@ -63,7 +68,7 @@ class _Sections(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                (own if parameter.expose_value or parameter.name in {"help", "version"} else shared).append(record)
+                (shared if parameter.name in _GLOBAL_NAMES else own).append(record)
         for title, records in (("Options", own), (GLOBAL, shared)):
             if records:
                 with formatter.section(title):
@@ -114,10 +119,10 @@ class LazyGroup(Group):
         self.sections = dict(sections or {})
         self._homes = {name: home for entries in self.sections.values() for name, home, _ in entries}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(self._homes)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         home = self._homes.get(cmd_name)
         if home is None:
             return None
@@ -125,7 +130,7 @@ class LazyGroup(Group):
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         width = max(len(name) for name in self._homes)
         for title, entries in self.sections.items():
             with formatter.section(title):

@@ -121,9 +121,9 @@ def _has_text(annotation: Any) -> bool:
 
 
 def _enclosing_locals(cls: type[Any]) -> dict[str, Any]:
-    """Local names of the functions of the same module that are running now: the class may be declared in one of them."""
+    """Local names of the running functions of the same module: the class may be declared in one of them."""
     found: dict[str, Any] = {}
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = inspect.currentframe()
     while frame is not None:
         if frame.f_globals.get("__name__") == cls.__module__ and frame.f_locals is not frame.f_globals:
             for name, value in frame.f_locals.items():

@@ -1,7 +1,7 @@
 """Arrow at the border of the model: analytic tables out, bulk tables in.
 
-Out: physical columns become a table with natural types. In: a table, a frame or dicts are checked against a class and
-become physical columns or rows; the first bad row is named. pyarrow is imported when a function here is called, not before.
+Out: physical columns become a table with natural types. In: a table, a frame or dicts are checked against a class
+and become physical columns or rows; the first bad row is named. pyarrow is imported when a function here is called.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ontologia.model.arrow_columns import (
 from ontologia.model.declaration import Declaration
 from ontologia.model.declare import Stored
 from ontologia.model.fields import MISSING
-from ontologia.model.physical import int_from_text, layout
+from ontologia.model.physical import int_from_text, int_text, layout
 from ontologia.model.rows import declaration_of, encoder
 from ontologia.model.spec import FieldSpec, Kind, TypeSpec
 
@@ -114,7 +114,7 @@ def _wide_integers(column: Sequence[int | None], big: dict[int, int]) -> pa.Arra
         from decimal import Decimal
 
         return pa.array([None if value is None else Decimal(value) for value in values], pa.decimal256(76, 0))
-    return pa.array([None if value is None else str(value) for value in values], pa.string())
+    return pa.array([None if value is None else int_text(value) for value in values], pa.string())
 
 
 def _analytic(kind: Kind, main: Sequence[Any], exact: Sequence[str | None] | None) -> pa.Array:

@@ -1,6 +1,6 @@
 """One column of a bulk table, checked and brought to physical form.
 
-A field of a plain type never leaves Arrow; anything else (constraints, enums, models, text that must be parsed) goes through
+A field of a plain type never leaves Arrow; anything else (constraints, enums, models, text to be parsed) goes through
 the same Pydantic rules as an object's field, once per distinct value. The first row that is not valid is a RowError.
 """
 
@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NoReturn, Optional, cast
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from ontologia.errors import RowError
-from ontologia.model.arrow_native import NATIVE, Unfit
-from ontologia.model.declaration import Part, form_of
+from ontologia.model.arrow_native import NATIVE, Unfit, to_microseconds
+from ontologia.model.declaration import Part
 from ontologia.model.fields import MISSING
 from ontologia.model.physical import EXACT_KINDS, to_physical
 from ontologia.model.shapes import Scalar, UnionOf
@@ -79,14 +80,14 @@ def physical_columns(bulk: BulkColumn) -> PhysicalColumns:
     if pa.types.is_null(column.type):
         return _nulls(part, len(column))
     native = NATIVE.get(part.spec.kind) if _is_plain(part) else None
-    if native is not None:
-        try:
-            main, exact = native(column)
-        except Unfit as unfit:
-            if unfit.row is not None:
-                bulk.refuse(unfit.row, unfit.problem, unfit.value)
-        else:
-            return _checked_key(bulk, main, exact)
+    try:
+        if pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
+            column = to_microseconds(column)
+        if native is not None:
+            return _checked_key(bulk, *native(column))
+    except Unfit as unfit:
+        if unfit.row is not None:
+            bulk.refuse(unfit.row, unfit.problem, unfit.value)
     return _by_value(bulk, column)
 
 
@@ -103,7 +104,7 @@ def _is_plain(part: Part) -> bool:
         Kind.TIME: time,
         Kind.BYTES: bytes,
     }.get(part.spec.kind)
-    return plain is not None and part.annotation in (plain, plain | None, Optional[plain])  # noqa: UP045 - not equal at run time
+    return plain is not None and part.annotation in (plain, plain | None)
 
 
 def _first_null(column: pa.ChunkedArray) -> int:
@@ -155,20 +156,22 @@ def _by_value(bulk: BulkColumn, column: pa.ChunkedArray) -> PhysicalColumns:
     import pyarrow as pa
 
     if pa.types.is_nested(column.type) or isinstance(column.type, pa.BaseExtensionType):
-        return _from_values(bulk, _python_values(bulk, column), None)
+        return _from_values(bulk, _python_values(bulk, column, None), None)
     encoded = column.combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = cast("Any", encoded).unify_dictionaries().combine_chunks()
-    return _from_values(bulk, _python_values(bulk, encoded.dictionary), encoded.indices)
+    return _from_values(bulk, _python_values(bulk, encoded.dictionary, encoded.indices), encoded.indices)
 
 
-def _python_values(bulk: BulkColumn, column: Any) -> list[Any]:
-    """Python values as Pydantic expects them: timestamps to the microsecond, text of JSON fields parsed."""
+def _python_values(bulk: BulkColumn, column: Any, indices: Any) -> list[Any]:
+    """Python values as Pydantic expects them, text of JSON fields parsed."""
     import pyarrow as pa
 
-    values: list[Any] = (
-        column.to_pylist(maps_as_pydicts="strict") if pa.types.is_nested(column.type) else column.to_pylist()
-    )
+    options: dict[str, Any] = {"maps_as_pydicts": "strict"} if pa.types.is_nested(column.type) else {}
+    try:
+        values: list[Any] = column.to_pylist(**options)
+    except (ValueError, OverflowError):
+        _refuse_unreadable(bulk, column, indices)
     is_text = (
         pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type)
     )
@@ -178,6 +181,18 @@ def _python_values(bulk: BulkColumn, column: Any) -> list[Any]:
     return [None if text is None else _parsed(bulk.part, text) for text in values]
 
 
+def _refuse_unreadable(bulk: BulkColumn, column: Any, indices: Any) -> NoReturn:
+    """Name the first value that Python has no type for, such as a local time after the year 9999."""
+    for at, scalar in enumerate(column):
+        try:
+            scalar.as_py()
+        except (ValueError, OverflowError) as error:
+            bulk.refuse(at if indices is None else _first_use(indices, at), f"Python cannot hold this value ({error})")
+    raise RowError(
+        f"The column {bulk.part.name} cannot be read as {column.type}.", row=bulk.first_row, column=bulk.part.name
+    )
+
+
 def _can_be_text(part: Part) -> bool:
     members = part.shape.members if isinstance(part.shape, UnionOf) else (part.shape,)
     return any(isinstance(member, Scalar) and member.name not in {"int", "float", "bool", "null"} for member in members)
@@ -185,10 +200,10 @@ def _can_be_text(part: Part) -> bool:
 
 def _parsed(part: Part, text: str) -> Any:
     """The value behind JSON text; text that is not that is left for validation to refuse."""
-    form = form_of(part)
+    read = part.form.read
     try:
         value = json.loads(text)
-        return value if form.read is None else form.read(value)
+        return value if read is None else read(value)
     except (ValueError, TypeError, KeyError, AttributeError):
         return text
 
@@ -197,7 +212,8 @@ def _from_values(bulk: BulkColumn, values: list[Any], indices: Any) -> PhysicalC
     """Validated and encoded values as physical columns; with `indices`, spread over the rows."""
     import pyarrow as pa
 
-    adapter = TypeAdapter(list[Optional[validated_type(bulk.part.argument())]])  # pyright: ignore[reportInvalidTypeArguments] # noqa: UP045
+    kind: Any = validated_type(bulk.part.argument())
+    adapter = TypeAdapter[list[Any]](cast("Any", GenericAlias(list, (kind,))))
     try:
         valid = adapter.validate_python(values)
     except ValidationError as error:

@@ -1,7 +1,7 @@
 """Arrow columns of plain types to physical columns, without leaving Arrow.
 
-Each function takes a column (not dictionary-encoded) and gives `(main, exact)`, the same cells that the encoder of objects
-would write. `Unfit` without a row means that another way must be tried; with a row, that this value cannot be stored.
+Each function takes a column (not dictionary-encoded, times to the microsecond) and gives `(main, exact)`, the same
+cells that the encoder of objects would write. `Unfit` without a row means: try another way; with one, a wrong value.
 """
 
 from __future__ import annotations
@@ -133,22 +133,24 @@ def _date(column: Column) -> Cells:
     return days.cast(pa.string()), None
 
 
-def _to_microseconds(column: Column, target: pa.DataType) -> Column:
-    """Timestamps or times to the microsecond; finer ones are refused rather than rounded."""
+def to_microseconds(column: Column) -> Column:
+    """Timestamps and times to the microsecond. Finer ones, and years that Python does not have, are refused."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    try:
-        return column.cast(target)
-    except pa.ArrowInvalid:
-        raw = column.cast(pa.int64())
-        if column.type.unit == "ns":
-            back = pc.multiply(pc.divide(raw, 1000), 1000)
-            row = _first(pc.not_equal(raw, back))
-            if row is not None:
-                problem = "the store keeps microseconds, round it first; in nanoseconds"
-                raise Unfit(row, problem, raw[row].as_py()) from None
-        raise Unfit from None
+    kind = column.type
+    raw = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+    per_day = {"s": 86_400, "ms": 86_400_000, "us": _DAY, "ns": _DAY * 1000}[kind.unit]
+    if pa.types.is_time(kind):
+        _in_range(raw, 0, per_day - 1, f"not a time of day; in {kind.unit} since midnight")
+    elif kind.unit != "ns":
+        low, high = _FIRST_DAY * per_day, (_LAST_DAY + 1) * per_day - 1
+        _in_range(raw, low, high, f"the year must be between 1 and 9999; in {kind.unit} since 1970")
+    if kind.unit == "ns":
+        row = _first(pc.not_equal(raw, pc.multiply(pc.divide(raw, 1000), 1000)))
+        if row is not None:
+            raise Unfit(row, "the store keeps microseconds, round it first; in nanoseconds", raw[row].as_py())
+    return column.cast(pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us", kind.tz))
 
 
 def _datetime(column: Column) -> Cells:
@@ -160,9 +162,7 @@ def _datetime(column: Column) -> Cells:
     if zone is not None and zone not in _UTC:
         # Each value keeps its own offset, which only Python's calendar knows.
         raise Unfit
-    micros = _to_microseconds(column, pa.timestamp("us", zone)).cast(pa.int64())
-    low, high = _FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1
-    _in_range(micros, low, high, "the year must be between 1 and 9999; in microseconds since 1970")
+    micros = column.cast(pa.int64())
     if zone is not None:
         return micros, pa.nulls(len(column), pa.string())
     return micros, _iso(micros, "%Y-%m-%dT%H:%M:%S")
@@ -173,8 +173,7 @@ def _time(column: Column) -> Cells:
 
     if not pa.types.is_time(column.type):
         raise Unfit
-    micros = _to_microseconds(column, pa.time64("us")).cast(pa.int64())
-    _in_range(micros, 0, _DAY - 1, "not a time of day; in microseconds")
+    micros = column.cast(pa.int64())
     return micros, _iso(micros, "%H:%M:%S")
 
 

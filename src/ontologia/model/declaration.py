@@ -36,6 +36,8 @@ class Part:
     annotation: Any
     shape: Shape
     """Of the values that are not null."""
+    form: JsonForm
+    """How those are written as JSON."""
     codec: Codec | None
     default: Any = MISSING
     default_factory: Callable[[], Any] | None = None
@@ -154,7 +156,7 @@ def _part(raw: RawField) -> Part:
         raise TypeError(f"{raw.where}: an instance key is a str without a default.")
     if field.primary_key and has_default and field.default is not MISSING:
         raise TypeError(f"{raw.where}: a primary key has no fixed default; give a default_factory or none.")
-    return Part(spec, raw.annotation, shape, codec_for(shape), field.default, field.default_factory)
+    return Part(spec, raw.annotation, shape, json_form(shape), codec_for(shape), field.default, field.default_factory)
 
 
 def _check_keys(kind: TypeKind, owner: str, parts: list[Part]) -> None:
@@ -182,7 +184,7 @@ def _end_part(name: str, end: type[Any]) -> Part:
     shape = next(part.shape for part in declared.parts if part.spec.primary_key)
     cls = _KEY_SHAPES[shape]
     codec = None if cls is str else Codec(str, cls)
-    return Part(FieldSpec(name=name, type="str", kind=Kind.TEXT, primary_key=True), cls, shape, codec)
+    return Part(FieldSpec(name=name, type="str", kind=Kind.TEXT, primary_key=True), cls, shape, json_form(shape), codec)
 
 
 def _with_default(part: Part, validator: SchemaValidator, where: str) -> Part:
@@ -190,14 +192,16 @@ def _with_default(part: Part, validator: SchemaValidator, where: str) -> Part:
     if part.default is MISSING:
         return part
     try:
-        held = validator.validate_assignment({}, part.name, part.default)[0][part.name]
+        held = assigned(validator, part.name, part.default)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]["msg"]
         raise TypeError(f"{where}: the default {part.default!r} is not valid: {problem}.") from error
-    written = None if held is None else form_of(part).write(held)
+    written = None if held is None else part.form.write(held)
     return replace(part, spec=replace(part.spec, default=written), default=held)
 
 
-def form_of(part: Part) -> JsonForm:
-    """The JSON form of a part's values that are not null."""
-    return json_form(part.shape)
+def assigned(validator: SchemaValidator, name: str, value: Any) -> Any:
+    """What a value becomes when it is given for one argument; ValidationError when it is not valid."""
+    # Typed as a dict in Pydantic's stubs; for plain fields it is the values, the extras and the names set.
+    held = cast("tuple[dict[str, Any], Any, Any]", validator.validate_assignment({}, name, value))
+    return held[0][name]

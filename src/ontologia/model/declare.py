@@ -7,6 +7,7 @@ relation) hangs on slots beside them and is absent on objects that were not read
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,11 +25,11 @@ from typing import (
     get_args,
 )
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json
 
 from ontologia.errors import MetadataUnavailableError
 from ontologia.model.annotations import Namespace
-from ontologia.model.declaration import Declaration, collect, declare, install
+from ontologia.model.declaration import Declaration, assigned, collect, declare, install
 from ontologia.model.dump import dumped
 from ontologia.model.fields import Field
 from ontologia.model.spec import TypeSpec
@@ -57,9 +58,9 @@ class Stored:
     __slots__ = ("__dict__", "__weakref__", "_origin")
     __spec__: ClassVar[TypeSpec]
     __declaration__: ClassVar[Declaration | None] = None
-
-    if TYPE_CHECKING:
-        _origin: ClassVar[Any]  # pyright: ignore[reportIncompatibleVariableOverride]
+    __encoder__: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    __hydrator__: ClassVar[Callable[..., Any]]
+    """Made once for each class, by `rows`."""
 
     def __init__(self, **values: Any) -> None:
         declaration = type(self).__declaration__
@@ -72,15 +73,15 @@ class Stored:
         """An object from a mapping of its arguments."""
         if isinstance(values, cls):
             return values
-        if not isinstance(values, Mapping):
+        if not isinstance(cast("object", values), Mapping):
             raise TypeError(f"{cls.__name__}.model_validate() takes a mapping, not {type(values).__name__}.")
         return cls(**values)
 
     def model_dump(self, *, mode: Literal["python", "json"] = "python") -> dict[str, Any]:
         """The values by name; `mode="json"` gives only what JSON can hold."""
         if mode == "json":
-            held = self.__dict__
-            return {n: to_jsonable_python(held[n], bytes_mode="base64") for n in _declaration(self).names}
+            held = {name: self.__dict__[name] for name in _declaration(self).names}
+            return json.loads(to_json(held, bytes_mode="base64", inf_nan_mode="strings"))
         return dumped(_declaration(self), self.__dict__)
 
     def meta(self) -> Meta:
@@ -113,8 +114,7 @@ class Stored:
                 f"{type(self).__name__}.{name} is part of the identity and cannot change; make a new object."
             )
         if name in declaration.names:
-            held = declaration.validator.validate_assignment({}, name, value)
-            self.__dict__[name] = held[0][name]
+            self.__dict__[name] = assigned(declaration.validator, name, value)
         elif hasattr(getattr(type(self), name, None), "__set__"):
             object.__setattr__(self, name, value)
         else:
@@ -247,8 +247,8 @@ class Relation(Stored, Generic[L, R]):
 
 
 # The slots' own setters: an object's `__setattr__` is for its users and only knows fields.
-set_origin: Callable[[Stored, Origin], None] = cast("Any", Stored.__dict__["_origin"]).__set__
-_set_ends: Callable[[Any, Any], None] = cast("Any", Relation.__dict__["_ends"]).__set__
+set_origin: Callable[[Stored, Origin], None] = Stored.__dict__["_origin"].__set__
+_set_ends: Callable[[Any, Any], None] = Relation.__dict__["_ends"].__set__
 
 
 def adopt(cls: type[Stored], spec: TypeSpec) -> None:

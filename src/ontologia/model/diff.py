@@ -1,7 +1,7 @@
 """What changed between two versions of a type, field by field, and whether old rows need an upgrader for it.
 
-Only structure counts, as in a fingerprint: names, types, keys, ends. A new field with a default and a field that may now be
-null need nothing; every other change needs a function that says what old rows become.
+Only structure counts, as in a fingerprint: names, types, keys, ends. A new field with a default and a field that may
+now be null need nothing; every other change needs a function that says what old rows become.
 """
 
 from __future__ import annotations

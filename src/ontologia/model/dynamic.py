@@ -1,7 +1,7 @@
 """A working class for a stored type that the program does not declare.
 
-The class has the stored spec itself, so it reads and writes the same rows; its Python types are the nearest that a spec can
-say. Enums become literals, models become TypedDicts, and what has no faithful type (recursive or open models) is plain JSON.
+The class has the stored spec itself, so it reads and writes the same rows; its Python types are the nearest that a spec
+can say. Enums become literals, models become TypedDicts, what has no faithful type (recursive or open models) is JSON.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
-from functools import reduce
-from operator import or_
-from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
+from typing import Annotated, Any, Literal, NotRequired, Union, cast
 from uuid import UUID
 
 from pydantic import AfterValidator
+from typing_extensions import TypedDict
 
 from ontologia.model.declare import Entity, Relation, adopt
 from ontologia.model.fields import MISSING, Field
@@ -49,7 +48,7 @@ class _NoFaithfulTypeError(Exception):
 def class_from_spec(
     spec: TypeSpec, ends: Mapping[str, type[Entity]] = types.MappingProxyType({})
 ) -> type[Entity | Relation[Any, Any]]:
-    """A class for a spec. `ends` are the entity classes that a relation connects; one that is not given has only a key."""
+    """A class for a spec. `ends` are the entities that a relation connects; one that is not given has only a key."""
     body: dict[str, Any] = {"__annotations__": {}, "__module__": __name__, "__doc__": spec.doc or None}
     for field in spec.fields:
         annotation = _annotation(field)
@@ -92,8 +91,8 @@ def _field(field: FieldSpec, annotation: Any) -> Field[Any]:
     elif field.has_default and not field.factory:
         default = _default(field, annotation)
     if isinstance(default, list | dict):
-        text: Any = default
-        default, factory = MISSING, lambda: _copied(text)
+        held = cast("Any", default)
+        default, factory = MISSING, lambda: _copied(held)
     return Field[Any](
         primary_key=field.primary_key,
         instance_key=field.instance_key,
@@ -116,42 +115,41 @@ def _default(field: FieldSpec, annotation: Any) -> Any:
     return field.default if read is None else read(_copied(field.default))
 
 
-def _python_type(kind: JsonType) -> Any:
-    """A Python type whose canonical form, and whose stored JSON, is the given one (enums aside)."""
+def _python_type(kind: JsonType, *, exact: bool = False) -> Any:
+    """A Python type whose canonical form is the given one; enums are literals unless it must be `exact`."""
     if isinstance(kind, str):
         return _SCALARS[kind]
     if "list" in kind:
-        return list[_python_type(kind["list"])]  # pyright: ignore[reportInvalidTypeArguments]
+        return types.GenericAlias(list, (_python_type(kind["list"], exact=exact),))
     if "dict" in kind:
-        return dict[str, _python_type(kind["dict"])]  # pyright: ignore[reportInvalidTypeArguments]
+        return types.GenericAlias(dict, (str, _python_type(kind["dict"], exact=exact)))
     if "union" in kind:
-        members = [_python_type(member) for member in kind["union"]]
-        return reduce(or_, (type(None) if member is None else member for member in members))
+        # Stored JSON may name a member by its type, so that type must be the very same.
+        members = tuple(_python_type(member, exact=True) for member in kind["union"])
+        return Union[members]  # noqa: UP007 - a union of classes known only now
     if "literal" in kind:
-        values = [base64.b64decode(v) for v in kind["literal"]] if kind.get("bytes") else kind["literal"]
-        return Literal[tuple(values)]  # pyright: ignore[reportInvalidTypeArguments]
+        return _literal([base64.b64decode(v) for v in kind["literal"]] if kind.get("bytes") else kind["literal"])
     if "enum" in kind:
-        return _choice(kind)
+        values: list[Any] = kind["enum"]
+        if exact or any(isinstance(value, float) for value in values):
+            return Enum(kind.get("name", "Enum"), {f"V{number}": value for number, value in enumerate(values)})
+        return _literal(values)
     if "object" in kind:
-        return _typed_dict(kind)
+        return _typed_dict(kind, exact=exact)
     raise _NoFaithfulTypeError
 
 
-def _choice(kind: dict[str, Any]) -> Any:
-    values: list[Any] = kind["enum"]
-    if "name" in kind or any(isinstance(value, float) for value in values):
-        # Its name is in the stored JSON, so a literal would not be found again.
-        return Enum(kind.get("name", "Enum"), {f"V{number}": value for number, value in enumerate(values)})
-    return Literal[tuple(values)]  # pyright: ignore[reportInvalidTypeArguments]
+def _literal(values: list[Any]) -> Any:
+    return Literal[tuple(values)]  # pyright: ignore[reportInvalidTypeArguments] - values known only now
 
 
-def _typed_dict(kind: dict[str, Any]) -> Any:
+def _typed_dict(kind: dict[str, Any], *, exact: bool) -> Any:
     if kind.get("open") or _refers_to(kind["object"], kind.get("name")):
         raise _NoFaithfulTypeError
     optional = set(kind.get("optional", ()))
-    parts = {name: _python_type(part) for name, part in kind["object"].items()}
+    parts = {name: _python_type(part, exact=exact) for name, part in kind["object"].items()}
     fields = {name: NotRequired[part] if name in optional else part for name, part in parts.items()}
-    return TypedDict(kind.get("name", "Object"), fields)  # pyright: ignore[reportArgumentType]
+    return TypedDict(kind.get("name", "Object"), fields)  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
 
 
 def _refers_to(kind: Any, name: str | None) -> bool:

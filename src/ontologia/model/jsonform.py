@@ -61,6 +61,15 @@ _PYTHON_TYPES: dict[str, type[Any]] = {
     "uuid": UUID,
     "bytes": bytes,
 }
+_WRITERS: dict[str, Callable[[Any], Any]] = {
+    "str": check_text,
+    "datetime": datetime.isoformat,
+    "date": date.isoformat,
+    "time": time.isoformat,
+    "decimal": lambda value: str(check_decimal(value)),
+    "uuid": str,
+    "bytes": lambda value: base64.b64encode(value).decode(),
+}
 _READERS: dict[str, Callable[[Any], Any]] = {
     "datetime": datetime.fromisoformat,
     "date": date.fromisoformat,
@@ -123,14 +132,24 @@ class _Builder:
             case UnionOf(members):
                 return _union(members, [self.build(member) for member in members])
             case RefTo(cls):
-                known = self.enclosing
-                return JsonForm(
-                    lambda value: known[cls].write(value),
-                    lambda value: cast("Callable[[Any], Any]", known[cls].read)(value),
-                    lambda value: known[cls].fits(value),
-                )
+                return self.enclosed(cls)
             case ObjectOf():
                 return self.object(shape)
+
+    def enclosed(self, cls: type[Any]) -> JsonForm:
+        """The form of an enclosing model, looked up when it is used: it is not finished yet."""
+        known = self.enclosing
+
+        def write(value: Any) -> Any:
+            return known[cls].write(value)
+
+        def read(value: Any) -> Any:
+            return cast("Callable[[Any], Any]", known[cls].read)(value)
+
+        def fits(value: Any) -> bool:
+            return known[cls].fits(value)
+
+        return JsonForm(write, read, fits)
 
     def object(self, shape: ObjectOf) -> JsonForm:
         parts = {name: self.build(part) for name, part in shape.fields}
@@ -179,20 +198,12 @@ def _scalar(name: str) -> JsonForm:
 
     if name == "float":
         return JsonForm(_write_float, _read_float, fits, only_tags=True)
-    convert: Callable[[Any], Any] = {
-        "str": check_text,
-        "datetime": datetime.isoformat,
-        "date": date.isoformat,
-        "time": time.isoformat,
-        "decimal": lambda value: str(check_decimal(value)),
-        "uuid": str,
-        "bytes": lambda value: base64.b64encode(value).decode(),
-    }.get(name, lambda value: value)
+    convert = _WRITERS.get(name)
 
     def write(value: Any) -> Any:
         if type(value) is not cls:
             _wrong(cls.__name__, value)
-        return convert(value)
+        return value if convert is None else convert(value)
 
     return JsonForm(write, _READERS.get(name), fits)
 
@@ -209,14 +220,14 @@ def _write_float(value: Any) -> Any:
     return refuse("nan cannot be stored") if math.isnan(value) else {TAG: "float", VALUE: str(value)}
 
 
-def _read_float(value: Any) -> float:
+def _read_float(value: float | dict[str, str]) -> float:
     return float(value[VALUE]) if isinstance(value, dict) else value
 
 
 def _choice(shape: Choice) -> JsonForm:
     # Types are part of the lookup because 1, 1.0 and True are equal in Python.
-    written = {(type(member), member): choice_json(member) for member in shape.members}
-    by_json = {(type(choice_json(member)), choice_json(member)): member for member in shape.members}
+    written: dict[tuple[type[Any], Any], Any] = {(type(m), m): choice_json(m) for m in shape.members}
+    by_json: dict[tuple[type[Any], Any], Any] = {(type(choice_json(m)), choice_json(m)): m for m in shape.members}
     same = all(type(member) in {str, int, bool} for member in shape.members)
 
     def fits(value: Any) -> bool:
@@ -249,8 +260,10 @@ def _list(item: JsonForm) -> JsonForm:
             raise
         return written
 
-    read = None if read_item is None else lambda value: [read_item(each) for each in value]
-    return JsonForm(write, read, lambda value: type(value) is list, item.only_tags)
+    def read(value: list[Any]) -> list[Any]:
+        return [cast("Callable[[Any], Any]", read_item)(each) for each in value]
+
+    return JsonForm(write, None if read_item is None else read, lambda value: type(value) is list, item.only_tags)
 
 
 def _dict(item: JsonForm) -> JsonForm:
@@ -270,8 +283,10 @@ def _dict(item: JsonForm) -> JsonForm:
                 raise
         return written
 
-    read = None if read_item is None else lambda value: {key: read_item(each) for key, each in value.items()}
-    return JsonForm(write, read, lambda value: type(value) is dict, item.only_tags)
+    def read(value: dict[str, Any]) -> dict[str, Any]:
+        return {key: cast("Callable[[Any], Any]", read_item)(each) for key, each in value.items()}
+
+    return JsonForm(write, None if read_item is None else read, lambda value: type(value) is dict, item.only_tags)
 
 
 def _union(members: tuple[Shape, ...], forms: list[JsonForm]) -> JsonForm:
@@ -294,16 +309,18 @@ def _union(members: tuple[Shape, ...], forms: list[JsonForm]) -> JsonForm:
             ordered[0][0].write(value)
         return refuse(f"expected {text}, got {type(value).__name__}")
 
-    by_class = {_class_of(m): form for m, form in zip(members, forms, strict=True) if m not in marked}
+    by_class: dict[type[Any], JsonForm] = {
+        _class_of(m): form for m, form in zip(members, forms, strict=True) if m not in marked
+    }
 
     def read(value: Any) -> Any:
-        if isinstance(value, dict) and TAG in value and (by_tag or float in by_class):
-            record = cast("dict[str, Any]", value)
+        record = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        if TAG in record and (by_tag or float in by_class):
             form = by_tag.get(record[TAG]) or by_class[float]
             # An infinite float is a tag of its own, which its reader expects whole.
-            held = record[VALUE] if record[TAG] in by_tag else record
+            held: Any = record[VALUE] if record[TAG] in by_tag else record
         else:
-            form, held = by_class[type(value)], value
+            form, held = by_class[type(cast("object", value))], cast("Any", value)
         return held if form.read is None else form.read(held)
 
     plain = not marked and all(form.read is None for form in forms)
@@ -316,7 +333,7 @@ def _class_of(shape: Shape) -> type[Any]:
         case Scalar(name):
             return _PYTHON_TYPES[name] if name in {"int", "float", "bool", "null"} else str
         case Choice(members=members):
-            return type(choice_json(members[0]))
+            return cast("type[Any]", type(choice_json(members[0])))
         case ListOf():
             return list
         case _:

@@ -7,7 +7,7 @@ value was valid when it was stored. What a shape does not name (private attribut
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -56,7 +56,7 @@ def _model_maker(cls: type[BaseModel], names: tuple[str, ...]) -> Make:
 
 def _dataclass_maker(cls: type[Any], names: tuple[str, ...]) -> Make:
     def make(record: dict[str, Any]) -> Any:
-        value = cast("Any", object.__new__(cls))
+        value = object.__new__(cls)
         for name in names:
             if name in record:
                 object.__setattr__(value, name, record[name])

@@ -1,4 +1,4 @@
-"""The flat row that a table engine holds for an object: one column per field, a second one where comparing loses detail.
+"""The flat row that a table engine holds for an object: a column per field, a second one where comparing loses detail.
 
 A physical row is a tuple: identity first, then for each field its comparable form (`f0`, `f1`, …) and, for decimals,
 datetimes and times, the exact text beside it (`f0x`). Integers beyond 64 bits are clamped in their column and kept in
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ontologia.model.comparable import comparable, from_instant
@@ -44,7 +44,7 @@ class Layout:
     """Field name to the column that is compared."""
     identity_width: int
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
@@ -113,7 +113,7 @@ def to_physical(spec: TypeSpec, identity: Sequence[str], values: Sequence[Any]) 
         if held_in_identity(field):
             continue
         if field.kind is Kind.INT and value is not None and not -INT64_MAX <= value <= INT64_MAX:
-            big[f"f{number}"] = _int_text(value)
+            big[f"f{number}"] = int_text(value)
             row.append(INT64_MAX if value > 0 else -INT64_MAX)
         elif field.kind is Kind.BOOL:
             row.append(None if value is None else int(value))
@@ -127,7 +127,7 @@ def to_physical(spec: TypeSpec, identity: Sequence[str], values: Sequence[Any]) 
     return tuple(row)
 
 
-def _int_text(value: int) -> str:
+def int_text(value: int) -> str:
     """An integer of any size as text; hexadecimal where Python limits the digits of a decimal one."""
     return str(value) if value.bit_length() < _DECIMAL_BITS else hex(value)
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
-from functools import cache, partial
+from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar, cast
 
+from ontologia.errors import InputError
 from ontologia.model.comparable import decimal_key, instant, time_of_day
-from ontologia.model.declaration import Declaration, Part, form_of
+from ontologia.model.declaration import Declaration, Part
 from ontologia.model.declare import Stored, set_origin
 from ontologia.model.physical import (
     EXACT_KINDS,
@@ -47,7 +48,7 @@ def declaration_of(cls: type[Stored]) -> Declaration:
 
 def identity(value: Stored) -> tuple[str, ...]:
     """The identity of an object as the store knows it: `(key,)` or `(left_key, right_key, instance_key)`."""
-    return value._identity()  # pyright: ignore[reportPrivateUsage]
+    return value._identity()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - not a name for users' fields to collide with
 
 
 def stored_values(value: Stored) -> dict[str, Any]:
@@ -60,10 +61,17 @@ def stored_values(value: Stored) -> dict[str, Any]:
     return found
 
 
-@cache
 def encoder(cls: type[Stored]) -> Callable[[Any], Row]:
     """A function from an object to its physical row."""
-    declaration = declaration_of(cls)
+    # Kept on the class, so that it goes when the class goes: servers make classes from stored specs.
+    made: Callable[[Any], Row] | None = cls.__dict__.get("__encoder__")
+    if made is None:
+        made = _encoder(declaration_of(cls))
+        cls.__encoder__ = made
+    return made
+
+
+def _encoder(declaration: Declaration) -> Callable[[Any], Row]:
     spec = declaration.spec
     plain = all(part.codec is None and part.spec.kind in _PLAIN for part in declaration.parts)
     textual = all(part.codec is None for part in declaration.ends) and (
@@ -136,7 +144,10 @@ def _general_encoder(declaration: Declaration) -> Callable[[Any], Row]:
                 if exact is not None:
                     row.append(None)
                 continue
-            main = item if convert is None else convert(item)
+            try:
+                main = item if convert is None else convert(item)
+            except ValueError as error:
+                raise _changed_since(value, name, error) from error
             if is_int and not -INT64_MAX <= main <= INT64_MAX:
                 return exactly(value)
             row.append(main)
@@ -146,6 +157,11 @@ def _general_encoder(declaration: Declaration) -> Callable[[Any], Row]:
         return tuple(row)
 
     return encode
+
+
+def _changed_since(value: Stored, name: str, error: ValueError) -> InputError:
+    """What is valid when given may be changed in place afterwards: a dict, a list, a model."""
+    return InputError(f"{type(value).__name__} {identity(value)!r}: {name} cannot be stored: {error}.", field=name)
 
 
 _Convert = Callable[[Any], Any]
@@ -167,16 +183,19 @@ def _step(part: Part) -> tuple[str, _Convert | None, _Convert | None, bool]:
     return part.name, convert, exact, kind is Kind.INT
 
 
-@cache
 def hydrator(cls: type[S]) -> Hydrate[S]:
     """A function from a physical row, its commit and a way to learn that commit's time, to an object."""
-    return _hydrator(cls, declaration_of(cls))
+    made: Hydrate[S] | None = cls.__dict__.get("__hydrator__")
+    if made is None:
+        made = _hydrator(cls, declaration_of(cls))
+        cls.__hydrator__ = made
+    return made
 
 
 def _hydrator(cls: type[S], declaration: Declaration) -> Hydrate[S]:
     spec = declaration.spec
     shape = layout(spec)
-    by_column = {column: name for name, column in shape.main.items()}
+    by_column = {column: name for name, column in shape.main.items() if name in declaration.names}
     names = [by_column.get(column.name, "") if not column.exact else "" for column in shape.columns[:-1]]
     plain_row = all(names)
     pick = None if plain_row else _getter_of_columns([at for at, name in enumerate(names) if name])
@@ -275,10 +294,9 @@ def _identity_arguments(declaration: Declaration) -> tuple[str, ...]:
 
 def _read_json(part: Part, value: Any) -> Any:
     """The value behind a field's JSON; what is not that field's JSON is left for validation to judge."""
-    form = form_of(part)
-    if form.read is None:
+    if part.form.read is None:
         return value
     try:
-        return form.read(value)
+        return part.form.read(value)
     except (ValueError, TypeError, KeyError, AttributeError):
         return value

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ontologia.base.canonical import canonical_json
 from ontologia.model.spec import JsonType, Kind
@@ -180,8 +180,8 @@ def json_class(shape: Shape) -> JsonClass:
         case Scalar(name):
             return _PLAIN_CLASSES.get(name, "string")
         case Choice(members=members):
-            classes = {_class_of_value(choice_value(m)) for m in members}
-            return classes.pop() if len(classes) == 1 else "any"
+            classes: set[JsonClass] = {_class_of_value(choice_value(m)) for m in members}
+            return next(iter(classes)) if len(classes) == 1 else "any"
         case ListOf():
             return "array"
         case UnionOf():
@@ -203,7 +203,7 @@ def _class_of_value(value: Any) -> JsonClass:
 
 
 def tagged(members: tuple[Shape, ...]) -> frozenset[Shape]:
-    """The members of a union that are written with their type beside them, because JSON alone would not tell them apart.
+    """The members of a union that are written with their type beside them: JSON alone would not tell them apart.
 
     A tag is itself a JSON object, so once there is one in a union, every member that is an object gets one too.
     An infinite float is written as a tag (JSON has no infinity): a float counts as one.
@@ -227,7 +227,7 @@ def kind_of(shape: Shape) -> Kind:
 
 
 def _kind_of_values(values: list[Any]) -> Kind:
-    kinds = {type(value) for value in values}
+    kinds: set[type[Any]] = {type(value) for value in values}
     if all(issubclass(kind, str) for kind in kinds):
         return Kind.TEXT
     if kinds == {bool}:
@@ -261,7 +261,7 @@ def walk(shape: Shape) -> list[Shape]:
             case UnionOf(members):
                 waiting.extend(members)
             case ObjectOf(fields=fields):
-                waiting.extend(cast("Shape", inner) for _, inner in fields)
+                waiting.extend(inner for _, inner in fields)
             case _:
                 pass
     return found

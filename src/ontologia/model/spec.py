@@ -61,7 +61,8 @@ class FieldSpec:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> FieldSpec:
-        return cls(**{**record, "kind": Kind(record["kind"])})
+        options: dict[str, Any] = {**record, "kind": Kind(record["kind"])}
+        return cls(**options)
 
 
 @dataclass(frozen=True)

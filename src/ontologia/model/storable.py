@@ -1,7 +1,7 @@
 """What can be stored at all: checks that return the value they were given, or refuse it and say where it was.
 
-They are stricter than JSON libraries on purpose: a tuple, an int as a key or a nan would be written without complaint and
-read back as something else.
+They are stricter than JSON libraries on purpose: a tuple, an int as a key or a nan would be written without complaint
+and read back as something else.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from types import NoneType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from ontologia.model.comparable import DECIMAL_EXPONENT_LIMIT
 
@@ -57,7 +57,7 @@ def check_decimal(value: Decimal) -> Decimal:
 
 def check_json(value: Any, depth: int = 0) -> Any:
     """Any JSON value, unchanged: str, int, finite float, bool, None, list, dict with str keys, and nothing else."""
-    kind = type(value)
+    kind = type(cast("object", value))
     if kind is str:
         if not value.isascii():
             check_text(value)
@@ -91,4 +91,5 @@ def _check_items(value: dict[Any, Any] | list[Any], depth: int) -> None:
 
 
 def step(key: Any) -> str:
-    return f"[{key}]" if isinstance(key, int) else f".{key}"
+    """One step of the path to a refused value; a key that is itself refused is shown escaped."""
+    return f"[{key}]" if isinstance(key, int) else "." + str(key).encode(errors="backslashreplace").decode()

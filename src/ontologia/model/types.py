@@ -19,8 +19,10 @@ from uuid import UUID
 
 import pydantic
 from pydantic import BaseModel
+from typing_extensions import ReadOnly, is_typeddict
 
 from ontologia.base.canonical import canonical_json
+from ontologia.model.portable import optional_keys
 from ontologia.model.shapes import (
     Choice,
     DictOf,
@@ -108,7 +110,7 @@ class _Reader:
         return self.refuse(annotation)
 
     def read_generic(self, annotation: Any, origin: Any, args: tuple[Any, ...]) -> Shape:
-        if origin is Annotated or origin in {typing.Required, typing.NotRequired, typing.Final}:
+        if origin is Annotated or origin in {typing.Required, typing.NotRequired, ReadOnly, typing.Final}:
             return self.read(args[0])
         if origin in {Union, types.UnionType}:
             return self.union([self.read(arg) for arg in args], annotation)
@@ -137,12 +139,14 @@ class _Reader:
 
     def read_class(self, cls: type[Any]) -> Shape:
         if cls in self.inside:
+            if any(other is not cls and other.__name__ == cls.__name__ for other in self.inside):
+                self.refuse(cls, f"it contains itself and another model that is also called {cls.__name__}")
             self.recursive.add(cls)
             return RefTo(cls)
         if issubclass(cls, Enum):
             return self.enum(cls)
         reader = None
-        if typing.is_typeddict(cls):
+        if is_typeddict(cls):
             reader = self.typed_dict
         elif issubclass(cls, BaseModel):
             reader = self.model
@@ -152,8 +156,6 @@ class _Reader:
             return self.refuse(cls, _INSTEAD.get(cls, ""))
         if getattr(cls, "__parameters__", ()) or getattr(cls, "__type_params__", ()):
             self.refuse(cls, "a generic model must be given its types")
-        if any(other.__name__ == cls.__name__ for other in self.inside):
-            self.refuse(cls, f"it is inside another model that is also called {cls.__name__}")
         self.inside.append(cls)
         try:
             shape = reader(cls)
@@ -169,8 +171,9 @@ class _Reader:
 
     def typed_dict(self, cls: type[Any]) -> ObjectOf:
         hints = self.hints(cls)
-        optional = cast("frozenset[str]", getattr(cls, "__optional_keys__", frozenset[str]()))
-        return ObjectOf(cls, "typeddict", tuple((name, self.read(hints[name])) for name in hints), frozenset(optional))
+        return ObjectOf(
+            cls, "typeddict", tuple((name, self.read(hints[name])) for name in hints), optional_keys(cls, hints)
+        )
 
     def dataclass(self, cls: type[Any]) -> ObjectOf:
         hints = self.hints(cls)

@@ -1,7 +1,7 @@
 """Bringing the values of an old row to today's type, one version at a time.
 
-An upgrader is a function from a dict to a dict, written for one type and one version. It sees plain values: what the store
-holds, with JSON fields parsed, and for relations the keys of both ends. Steps that only add fields with defaults need none.
+An upgrader is a function from a dict to a dict, written for one type and one version. It sees plain values: what the
+store holds, with JSON fields parsed, and for relations the keys of both ends. Adding fields with defaults needs none.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def plain_default(spec: FieldSpec) -> Any:
         return value
     match spec.kind:
         case Kind.FLOAT:
-            return float(value[VALUE]) if isinstance(value, dict) else float(value)
+            return float(cast("dict[str, str]", value)[VALUE] if isinstance(value, dict) else value)
         case Kind.DECIMAL:
             return Decimal(value)
         case Kind.DATETIME:
@@ -153,8 +153,8 @@ def upgrade_row(
 ) -> dict[str, Any]:
     """The plain values that stored values of an old version become in the latest one.
 
-    `versions` are all versions of the type, the first one being version 1. A field whose default is made by a factory is left
-    out, for the class to fill in. MissingUpgraderError says which step cannot be made.
+    `versions` are all versions of the type, the first one being version 1. A field whose default is made by a factory
+    is left out, for the class to fill in. MissingUpgraderError says which step cannot be made.
     """
     row = plain_values(versions[from_version - 1], values)
     if versions[-1].kind == "relation":

@@ -18,6 +18,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from ontologia.model.codec import Codec
 from ontologia.model.fields import MISSING
+from ontologia.model.portable import portable
 from ontologia.model.spec import FieldSpec, Kind
 from ontologia.model.storable import check_decimal, check_text
 
@@ -99,13 +100,13 @@ def _check_of(argument: Argument) -> Callable[[Any], Any] | None:
 
 def validated_type(argument: Argument) -> Any:
     """The annotation with the store's own rules added."""
-    annotation, spec = argument.annotation, argument.spec
+    annotation, spec = portable(argument.annotation), argument.spec
     if not spec.instance_key:
         bound = _SOME_TEXT if argument.key else _ANY_TEXT
         if annotation is str:
             return Annotated[str, bound]
-        if annotation in {str | None, Optional[str]}:  # noqa: UP045 - the two are not equal at run time
-            return Annotated[str, bound] | None
+        if annotation == (str | None):
+            return Optional[Annotated[str, bound]]  # noqa: UP045 - typing's own union takes Annotated on every Python
     check = _check_of(argument)
     if check is not None:
         annotation = Annotated[annotation, AfterValidator(_passing_none(check) if spec.nullable else check)]

@@ -118,8 +118,9 @@ class AggregateCompare(Predicate):
     op: Op
     value: Any
 
-    def __repr__(self) -> str:
-        return f"({render_test(repr(self.aggregate), self.op, self.value, negated=False)[0]})"
+    def rendered(self, *, negated: bool) -> tuple[str, bool]:
+        op, flipped = (Op.NE, True) if negated and self.op is Op.EQ else (self.op, False)
+        return render_test(repr(self.aggregate), op, self.value, negated=negated and not flipped)
 
 
 NamedAggregates: TypeAlias = Sequence[tuple[str, Aggregate]]
@@ -134,7 +135,7 @@ def count_where(predicate: Predicate) -> Aggregate:
     """The number of rows for which a condition holds."""
     if not isinstance(predicate, Predicate):  # pyright: ignore[reportUnnecessaryIsInstance] - users do pass fields
         raise QueryError(f"count_where() takes a condition such as Customer.tier == 'Gold', not {predicate!r}.")
-    if any(aggregates_in(predicate)):
+    if any(True for _ in aggregates_in(predicate)):
         raise QueryError(f"count_where() takes a condition on fields, not on aggregates: {predicate!r}.")
     for comparison in comparisons(predicate):
         if comparison.ref.side != "self":

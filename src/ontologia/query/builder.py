@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from ontologia.errors import NotFoundError, QueryError
 from ontologia.model.declare import Entity, Relation
-from ontologia.query.aggregates import Aggregate, Having, count
+from ontologia.query.aggregates import Aggregate, Having, check_having, count
 from ontologia.query.check import check_aggregates, check_number, check_order, check_predicate, key_text
 from ontologia.query.expr import FieldExpr
 from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
@@ -105,7 +105,8 @@ class _Rows(Tabular, Generic[T]):
         """The state after a commit, or at a moment."""
         if isinstance(moment, bool) or not isinstance(moment, (int, datetime)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise QueryError(f"as_of() takes a commit id or a datetime, not {moment!r}.")
-        return self._window(Window(Mode.AS_OF, 0, moment))
+        at = moment if isinstance(moment, datetime) else check_number("as_of", moment, signed=True)
+        return self._window(Window(Mode.AS_OF, 0, at))
 
     def with_history(self) -> Self:
         """Every version of every row, oldest first."""
@@ -241,6 +242,7 @@ class Grouped:
         """Only groups for which this holds; several calls add up."""
         if not isinstance(condition, Having):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise QueryError("having() takes comparisons of aggregates, e.g. having(count() > 1).")
+        check_having(condition)
         return replace(self, condition=condition if self.condition is None else self.condition & condition)
 
     def agg(self, **aggregates: Aggregate) -> list[dict[str, Any]]:

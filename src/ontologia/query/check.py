@@ -11,7 +11,7 @@ from uuid import UUID
 
 from ontologia.errors import QueryError
 from ontologia.model.spec import TypeSpec
-from ontologia.query.aggregates import Aggregate
+from ontologia.query.aggregates import Aggregate, check_where
 from ontologia.query.expr import FieldExpr
 from ontologia.query.predicates import Order, Predicate, Ref, comparisons
 
@@ -25,7 +25,7 @@ def check_predicate(cls: type[Any], predicate: object) -> None:
             f"where() takes conditions such as {cls.__name__}.field == value, not {predicate!r}.",
             hint="Join conditions with & | ~, not with and, or, not.",
         )
-    for leaf in comparisons(predicate):
+    for leaf in comparisons(check_where(predicate)):
         check_ref(cls, leaf.ref)
 
 

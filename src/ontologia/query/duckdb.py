@@ -16,7 +16,7 @@ from ontologia.model.spec import Kind
 from ontologia.query.functions import icontains, json_length, json_test, length_spec, matches_pattern, test_spec
 from ontologia.query.literals import normalise
 from ontologia.query.predicates import Op, Ref
-from ontologia.query.sql import ALWAYS, NEVER, Sql
+from ontologia.query.sql import ALWAYS, NEVER, Figure, Sql
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -105,12 +105,17 @@ class DuckdbDialect:
             case _:
                 return python
 
-    def int_sum(self, subject: Sql) -> tuple[Sql, ...]:
+    def total(self, subject: Sql, kind: Kind) -> Figure:
         """DuckDB sums 64-bit ints in 128 bits."""
-        return (Sql("SUM(") + subject + Sql(")"),)
+        return Figure((Sql("SUM(") + subject + Sql(")"),), _int_total if kind is Kind.INT else _float_total)
 
-    def read_int_sum(self, *cells: int | None) -> int:
-        return int(cells[0] or 0)
+
+def _int_total(whole: int | None) -> int:
+    return whole or 0
+
+
+def _float_total(whole: float | None) -> float:
+    return 0.0 if whole is None else whole
 
 
 DUCKDB = DuckdbDialect()

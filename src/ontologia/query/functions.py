@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -34,7 +35,16 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def test_spec(ref: Ref, op: Op, literal: Any) -> str:
     """A comparison inside JSON as text for `json_test`."""
-    return json.dumps([list(ref.path), None if ref.each is None else list(ref.each), ref.length, op.value, literal])
+    each = None if ref.each is None else list(ref.each)
+    return json.dumps([list(ref.path), each, ref.length, op.value, literal], default=_decimal_record)
+
+
+def _decimal_record(value: Decimal) -> dict[str, str]:
+    return {"decimal": str(value)}
+
+
+def _decimal_back(record: dict[str, str]) -> Decimal:
+    return Decimal(record["decimal"])
 
 
 def length_spec(ref: Ref) -> str:
@@ -54,7 +64,7 @@ def json_length(stored: str | None, spec: str) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _test(spec: str) -> Callable[[Any], bool]:
-    path, each, length, op, literal = json.loads(spec)
+    path, each, length, op, literal = json.loads(spec, object_hook=_decimal_back)
     if isinstance(literal, list):
         literal = tuple(literal)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     ref = Ref("self", "", Kind.JSON, tuple(path), None if each is None else tuple(each), length)

@@ -115,12 +115,19 @@ class Predicate:
     def __repr__(self) -> str:
         return render(self)
 
+    def rendered(self, *, negated: bool) -> tuple[str, bool]:
+        """A single condition as Python text, and whether it can stand beside an operator without parentheses."""
+        return f"~({self!r})" if negated else repr(self), True
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Const(Predicate):
     """Always true, or always false."""
 
     value: bool
+
+    def rendered(self, *, negated: bool) -> tuple[str, bool]:
+        return f"~Const({self.value})" if negated else f"Const({self.value})", True
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -130,6 +137,11 @@ class Compare(Predicate):
     ref: Ref
     op: Op
     value: Any = None
+
+    def rendered(self, *, negated: bool) -> tuple[str, bool]:
+        if negated and self.op in OPPOSITE and self.ref.each is None:
+            return render_test(repr(self.ref), OPPOSITE[self.op], self.value, negated=False)
+        return render_test(repr(self.ref), self.op, self.value, negated=negated)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -223,19 +235,8 @@ def render(predicate: Predicate) -> str:
             text = sign.join(part if closed else f"({part})" for part, closed in parts)
             done.append((f"~({text})", True) if negated else (text, False))
         else:
-            done.append(_render_leaf(node, negated=negated))
+            done.append(node.rendered(negated=negated))
     return done[0][0]
-
-
-def _render_leaf(node: Predicate, *, negated: bool) -> tuple[str, bool]:
-    """The text, and whether it can stand beside an operator without parentheses."""
-    if isinstance(node, Compare):
-        op = node.op
-        if negated and op in OPPOSITE and node.ref.each is None:
-            op, negated = OPPOSITE[op], False
-        return render_test(repr(node.ref), op, node.value, negated=negated)
-    text = repr(node) if not isinstance(node, Const) else f"Const({node.value})"
-    return (f"~({text})" if negated else text), True
 
 
 def render_test(subject: str, op: Op, value: Any, *, negated: bool) -> tuple[str, bool]:

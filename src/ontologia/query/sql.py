@@ -50,6 +50,14 @@ class Sql:
         return Sql(self.text + other.text, self.params + other.params)
 
 
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The columns that one result is read from, and how."""
+
+    columns: tuple[Sql, ...]
+    read: Callable[..., Any]
+
+
 ColumnOf: TypeAlias = Callable[[Ref], str]
 """The main physical column of a field, as trusted SQL."""
 EndpointOf: TypeAlias = Callable[[Side, Sql], Sql]
@@ -79,12 +87,8 @@ class Dialect(Protocol):
         """A test of a place inside canonical JSON text; NULL counts as no."""
         ...
 
-    def int_sum(self, subject: Sql) -> tuple[Sql, ...]:
-        """Columns that an exact sum of ints is read from."""
-        ...
-
-    def read_int_sum(self, *cells: int | None) -> int:
-        """The sum from those columns; 0 when there was nothing to sum."""
+    def total(self, subject: Sql, kind: Kind) -> Figure:
+        """The sum of an INT or FLOAT column: exact for ints, 0 or 0.0 when there is nothing to sum."""
         ...
 
 
@@ -197,7 +201,7 @@ def _comparison(node: Compare, context: Context, *, negated: bool) -> Sql:
                 subject, (Op.EQ, op is Op.TRUE), nullable=nullable, negated=negated, distinct=context.dialect.distinct
             )
         case Op.STARTSWITH:
-            return _signed(_starts_with(subject, value), nullable=nullable, negated=negated)
+            return _signed(starts_with(subject, value), nullable=nullable, negated=negated)
         case _ if op in TEXT_TESTS:
             return _signed(context.dialect.text_test(subject, op, value), nullable=nullable, negated=negated)
         case _:
@@ -267,7 +271,7 @@ def _signed(test: Sql, *, nullable: bool, negated: bool) -> Sql:
     return Sql("NOT (") + test + Sql(")")
 
 
-def _starts_with(subject: Sql, prefix: str) -> Sql:
+def starts_with(subject: Sql, prefix: str) -> Sql:
     """A range, because an index serves it and no engine stumbles over NUL characters in it."""
     if not prefix:
         return subject + Sql(" IS NOT NULL")

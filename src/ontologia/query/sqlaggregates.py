@@ -6,7 +6,6 @@ condition of `having` is tested in Python on finished figures, by the one defini
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -16,19 +15,11 @@ from ontologia.model.spec import Kind
 from ontologia.query.aggregates import Aggregate, Fn, Having, NamedAggregates, with_hidden
 from ontologia.query.figures import finish_groups, quotient
 from ontologia.query.predicates import Ref
-from ontologia.query.sql import ColumnOf, Context, Dialect, NotNative, Sql, comparable_value, compile_predicate
+from ontologia.query.sql import ColumnOf, Context, Dialect, Figure, NotNative, Sql, comparable_value, compile_predicate
 
 _GROUPED = frozenset({Kind.TEXT, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE})
 """Kinds whose column gives the value back, so that it can be shown."""
 _SUMMED = frozenset({Kind.INT, Kind.FLOAT})
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """The columns that one result is read from, and how."""
-
-    columns: tuple[Sql, ...]
-    read: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +97,7 @@ def _figure(one: Aggregate, context: Context) -> Figure:
         case Fn.MIN | Fn.MAX if kind in _GROUPED:
             return Figure((_call(f"{one.fn.upper()}(", subject),), _restore(kind))
         case Fn.SUM if kind in _SUMMED:
-            return _sum(subject, kind, context.dialect)
+            return context.dialect.total(subject, kind)
         case Fn.AVG | Fn.AVG_LEN if kind in _SUMMED:
             return _mean(subject, kind, context.dialect)
         case _:
@@ -117,26 +108,11 @@ def _call(opening: str, subject: Sql) -> Sql:
     return Sql(opening) + subject + Sql(")")
 
 
-def _sum(subject: Sql, kind: Kind, dialect: Dialect) -> Figure:
-    if kind is Kind.INT:
-        return Figure(dialect.int_sum(subject), dialect.read_int_sum)
-    return Figure((_call("SUM(", subject), _call("COUNT(", subject)), _float_sum)
-
-
-def _float_sum(whole: float | None, count: int) -> float:
-    """SQLite gives NULL for the sum of both infinities, which is not a number."""
-    if whole is None:
-        return math.nan if count else 0.0
-    return whole
-
-
 def _mean(subject: Sql, kind: Kind, dialect: Dialect) -> Figure:
-    whole = _sum(subject, kind, dialect)
-    columns = whole.columns if kind is Kind.FLOAT else (*whole.columns, _call("COUNT(", subject))
+    whole = dialect.total(subject, kind)
 
     def read(*cells: Any) -> float | None:
-        count = cells[-1]
-        total = whole.read(*cells[: len(whole.columns)])
-        return quotient(total, count) if count else None
+        *parts, count = cells
+        return quotient(whole.read(*parts), count) if count else None
 
-    return Figure(columns, read)
+    return Figure((*whole.columns, _call("COUNT(", subject)), read)

@@ -146,38 +146,33 @@ class RowDigest:
         return self._hash.hexdigest()
 
     def _block(self, rows: Sequence[Sequence[Any]]) -> None:
-        self._hash.update(len(rows).to_bytes(4, "little"))
-        for column in zip(*rows, strict=True):
-            for piece in _column_bytes(column):
-                self._hash.update(piece)
+        self._hash.update(len(rows).to_bytes(4, "little") + b"".join(map(_column_bytes, zip(*rows, strict=True))))
 
 
-_TAGS = {type(None): 0x6E, int: 0x69, float: 0x66, str: 0x74, bytes: 0x62}
+_TAGS = {type(None): b"n", int: b"i", float: b"f", str: b"t", bytes: b"b"}
 
 
-def _column_bytes(values: tuple[Any, ...]) -> Iterable[bytes]:
+def _column_bytes(values: tuple[Any, ...]) -> bytes:
     """One column of a block: a type tag per value, then the numbers, then lengths and contents."""
     types = set(map(type, values))
     if len(types) == 1:
         (only,) = types
-        yield bytes((_TAGS[only],)) * len(values)
-        if only is not type(None):
-            yield from _typed_bytes(only, values)
-        return
-    yield bytes(map(_TAGS.__getitem__, map(type, values)))
+        return _TAGS[only] * len(values) + _typed_bytes(only, values)
+    pieces = [*map(_TAGS.__getitem__, map(type, values))]
     for kind in (int, float, str, bytes):
         if kind in types:
-            yield from _typed_bytes(kind, [value for value in values if type(value) is kind])
+            pieces.append(_typed_bytes(kind, [value for value in values if type(value) is kind]))
+    return b"".join(pieces)
 
 
-def _typed_bytes(kind: type, values: Sequence[Any]) -> Iterable[bytes]:
+def _typed_bytes(kind: type, values: Sequence[Any]) -> bytes:
+    if kind is str:
+        return _little_endian(array("Q", map(len, values))) + "".join(values).encode()
     if kind is int:
-        yield _little_endian(array("q", values))
-    elif kind is float:
-        yield _little_endian(array("d", values))
-    else:
-        yield _little_endian(array("Q", map(len, values)))
-        yield "".join(values).encode() if kind is str else b"".join(values)
+        return _little_endian(array("q", values))
+    if kind is float:
+        return _little_endian(array("d", values))
+    return b"" if kind is type(None) else _little_endian(array("Q", map(len, values))) + b"".join(values)
 
 
 def _little_endian(numbers: array[Any]) -> bytes:

@@ -2,5 +2,5 @@
 
 import pytest
 
-# The suites are inherited by the tests of a backend; without this their asserts would say nothing when they fail.
-pytest.register_assert_rewrite("ontologia.testing")
+# These are inherited by the tests of a backend; without this their asserts would say nothing when they fail.
+pytest.register_assert_rewrite("ontologia.testing.conformance", "ontologia.testing.stateful")

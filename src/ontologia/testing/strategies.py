@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -74,6 +75,7 @@ _INFINITE = [float("inf"), float("-inf")]
 _DECIMALS = ["0", "1", "1.00", "-1", "0.1", "0.5", "1e30", "-1e-30", "9007199254740993", "123456789.123456789", "1e400"]
 
 
+@cache
 def texts() -> st.SearchStrategy[str]:
     """Short texts, often equal to or inside one another."""
     return st.sampled_from(_TEXTS) | st.text(st.sampled_from("aAbB\0éß😀\ue000"), max_size=4) | st.text(max_size=3)
@@ -115,6 +117,7 @@ def _with_offset(moment: time, zone: timezone | None) -> time:
     return moment.replace(tzinfo=zone)
 
 
+@cache
 def json_values() -> st.SearchStrategy[Any]:
     """JSON of every class; nested a little."""
     finite = st.sampled_from(_FLOATS) | st.floats(allow_nan=False, allow_infinity=False)
@@ -128,11 +131,18 @@ def json_values() -> st.SearchStrategy[Any]:
 
 
 def _present(field: FieldSpec) -> st.SearchStrategy[Any]:
-    match field.kind:
+    if field.kind is Kind.JSON:
+        return _json_of(canonical_json(field.type))
+    return _scalars(field.kind, wide=field.nullable)
+
+
+@cache
+def _scalars(kind: Kind, *, wide: bool) -> st.SearchStrategy[Any]:
+    match kind:
         case Kind.TEXT:
             return texts()
         case Kind.INT:
-            return ints(wide=field.nullable)
+            return ints(wide=wide)
         case Kind.FLOAT:
             return floats()
         case Kind.BOOL:
@@ -145,16 +155,15 @@ def _present(field: FieldSpec) -> st.SearchStrategy[Any]:
             return st.sampled_from([date(1, 1, 1), date(2024, 2, 29), date(9999, 12, 31)]) | st.dates()
         case Kind.TIME:
             return st.builds(_with_offset, st.times() | st.just(time(12)), st.sampled_from(_ZONES))
-        case Kind.BYTES:
+        case Kind.BYTES | Kind.JSON:
             return st.sampled_from([b"", b"\0", b"a", b"\xff"]) | st.binary(max_size=3)
-        case Kind.JSON:
-            return _json_of(field)
 
 
-def _json_of(field: FieldSpec) -> st.SearchStrategy[str]:
-    if field.type == {"list": "str"}:
+@cache
+def _json_of(shape: str) -> st.SearchStrategy[str]:
+    if shape == '{"list":"str"}':
         return st.lists(texts(), max_size=3).map(canonical_json)
-    if field.type == {"list": {"dict": "any"}}:
+    if shape == '{"list":{"dict":"any"}}':
         item = st.dictionaries(st.sampled_from(_KEYS), json_values(), max_size=3)
         return st.lists(item, max_size=3).map(canonical_json)
     # Null as a whole is a null field, and never the text "null".
@@ -168,6 +177,7 @@ def rows(spec: TypeSpec = WIDE) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+@cache
 def _literals(kind: Kind) -> st.SearchStrategy[Any]:
     match kind:
         case Kind.INT | Kind.FLOAT | Kind.DECIMAL:
@@ -175,7 +185,7 @@ def _literals(kind: Kind) -> st.SearchStrategy[Any]:
         case Kind.JSON:
             return texts() | ints() | floats()
         case _:
-            return _present(FieldSpec("", _OPEN[kind], kind))
+            return _scalars(kind, wide=True)
 
 
 @st.composite

@@ -14,7 +14,7 @@ from typing import Any
 
 from ontologia.base.clock import Clock
 from ontologia.config import OntologiaConfig
-from ontologia.errors import FormatVersionError, NotFoundError
+from ontologia.errors import FormatVersionError, IntegrityError, NotFoundError
 from ontologia.model.comparable import from_instant
 from ontologia.store.catalog import Catalog, StoredType
 from ontologia.store.protocol import Finding, Progress, StaleCatalog
@@ -40,9 +40,9 @@ class SqliteBackend:
         self._connections = Connections(path, config, read_only=read_only)
         self._catalog = Catalog(epoch=-1)
         self._times: dict[int, datetime] = {}
-        if not create and not self._connections.file.exists():
+        if not create and not self._connections.exists():
             raise missing_store(path)
-        with self._connections.lease("open", writer=not read_only) as connection:
+        with self._connections.lease("open") as connection:
             self._prepare(connection, create=create and not read_only)
 
     def _prepare(self, connection: sqlite3.Connection, *, create: bool) -> None:
@@ -50,7 +50,12 @@ class SqliteBackend:
             if not create:
                 raise missing_store(self.path)
             self._create(connection)
-        found = connection.execute("SELECT value FROM store_meta WHERE name = 'format'").fetchone()[0]
+        row = connection.execute("SELECT value FROM store_meta WHERE name = 'format'").fetchone()
+        found = None if row is None else row[0]
+        if not isinstance(found, int) or found < 1:
+            raise IntegrityError(
+                f"{self.path} does not say which store format it has.", hint="Restore it from a backup.", path=self.path
+            )
         if found > FORMAT:
             raise FormatVersionError(
                 f"{self.path} has store format {found}; this Ontologia reads up to {FORMAT}.",
@@ -62,7 +67,7 @@ class SqliteBackend:
         self._catalog = catalogs.read_catalog(connection)
 
     def _create(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        self._connections.insist(connection, "PRAGMA journal_mode = WAL")
         self._connections.begin(connection)
         if not _has_store(connection):
             # One statement at a time: executescript would commit the transaction first.
@@ -73,6 +78,7 @@ class SqliteBackend:
                 "INSERT INTO store_meta VALUES (?, ?)",
                 [("format", FORMAT), ("epoch", 0), ("store_id", str(uuid.uuid4()))],
             )
+            catalogs.touch(connection)
         connection.execute("COMMIT")
 
     def current_row(self, stored: StoredType, key: str) -> tuple[Any, ...] | None:

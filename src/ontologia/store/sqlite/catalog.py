@@ -10,7 +10,8 @@ import sqlite3
 from dataclasses import replace
 from datetime import datetime
 
-from ontologia.base.canonical import canonical_json
+from ontologia.base.canonical import canonical_json, sha256_json
+from ontologia.errors import IntegrityError
 from ontologia.model.comparable import from_instant, instant
 from ontologia.model.physical import layout
 from ontologia.model.spec import TypeKind, TypeSpec
@@ -25,6 +26,15 @@ def read_epoch(connection: sqlite3.Connection) -> int:
 
 def read_catalog(connection: sqlite3.Connection) -> Catalog:
     """All types that are not dropped, with their versions."""
+    try:
+        return _parsed_catalog(connection)
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
+        raise IntegrityError(
+            f"The catalog of the store is damaged ({type(error).__name__}: {error}).", hint="Restore it from a backup."
+        ) from error
+
+
+def _parsed_catalog(connection: sqlite3.Connection) -> Catalog:
     versions: dict[int, list[SchemaVersion]] = {}
     for type_id, version, spec, since, created in connection.execute(
         "SELECT type_id, version, spec, since_commit, created_at FROM store_versions ORDER BY type_id, version"
@@ -43,8 +53,19 @@ def read_catalog(connection: sqlite3.Connection) -> Catalog:
 
 
 def touch(connection: sqlite3.Connection) -> None:
-    """Tell every reader and writer that the catalog has changed."""
+    """Tell every reader and writer that the catalog has changed, and seal it as it is now."""
     connection.execute("UPDATE store_meta SET value = value + 1 WHERE name = 'epoch'")
+    connection.execute("INSERT OR REPLACE INTO store_meta VALUES ('catalog_sha256', ?)", (catalog_hash(connection),))
+
+
+def catalog_hash(connection: sqlite3.Connection) -> str:
+    """A hash over all that is recorded about types and about the store itself, which no commit's hash covers."""
+    sources = (
+        "SELECT name, value FROM store_meta WHERE name <> 'catalog_sha256' ORDER BY name",
+        "SELECT * FROM store_types ORDER BY type_id",
+        "SELECT * FROM store_versions ORDER BY type_id, version",
+    )
+    return sha256_json([connection.execute(source).fetchall() for source in sources])
 
 
 def add_type(connection: sqlite3.Connection, spec: TypeSpec, since_commit: int, now: datetime) -> StoredType:

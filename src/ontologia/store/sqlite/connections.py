@@ -81,8 +81,20 @@ class Connections:
         except sqlite3.Error as error:
             raise self.translate(error, operation) from error
 
+    def exists(self) -> bool:
+        """Whether there is a file; one that may not even be looked for is an error."""
+        try:
+            return self.file.exists()
+        except OSError as error:
+            raise StorageBackendError(
+                f"{self.path} cannot be reached: {error.strerror}.",
+                hint="Check the path and the permissions of its directories.",
+                operation="open",
+                path=self.path,
+            ) from error
+
     def _open(self, wait_ms: int) -> sqlite3.Connection:
-        if not self.file.exists() and self.read_only:
+        if not self.exists() and self.read_only:
             raise missing_store(self.path)
         if self.file.is_dir():
             raise StorageBackendError(
@@ -94,7 +106,7 @@ class Connections:
             isolation_level=None,
             check_same_thread=False,
             cached_statements=_STATEMENTS,
-            timeout=wait_ms / 1000,
+            timeout=self._config.lock_timeout_ms / 1000,
         )
         try:
             synchronous = "OFF" if self.path == MEMORY else self._config.sqlite_synchronous.upper()
@@ -102,6 +114,8 @@ class Connections:
             connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             connection.execute(f"PRAGMA query_only = {'ON' if self.read_only else 'OFF'}")
             register_functions(connection)
+            # Opening may meet another process that creates or recovers the file, and must wait for it like any reader.
+            connection.execute(f"PRAGMA busy_timeout = {wait_ms}")
         except BaseException:
             connection.close()
             raise
@@ -118,11 +132,15 @@ class Connections:
         return "mode=ro" if log.exists() else "mode=ro&immutable=1"
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        """Take the write lock, waiting with short, uneven pauses so that no writer starves."""
+        """Take the write lock."""
+        self.insist(connection, "BEGIN IMMEDIATE")
+
+    def insist(self, connection: sqlite3.Connection, statement: str) -> None:
+        """Run a statement that needs a lock, waiting with short, uneven pauses so that no writer starves."""
         deadline = time.monotonic() + self._config.lock_timeout_ms / 1000
         while True:
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(statement)
             except sqlite3.OperationalError as error:
                 if not is_busy(error):
                     raise

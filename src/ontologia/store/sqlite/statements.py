@@ -119,8 +119,11 @@ def lookup_condition(lookup: Lookup, prefix: str) -> Sql:
     """One of these values in an identity column; one parameter however many there are."""
     if len(lookup.values) == 1:
         return Sql(f"{prefix}{lookup.column} = ?", lookup.values)
-    listed = json.dumps(lookup.values, ensure_ascii=False)
-    return Sql(f"{prefix}{lookup.column} IN (SELECT value FROM json_each(?))", (listed,))
+    # SQLite cuts JSON text off at a NUL character, so the rare values that have one are bound by themselves.
+    cut = tuple(value for value in lookup.values if "\x00" in value)
+    listed = json.dumps([value for value in lookup.values if "\x00" not in value], ensure_ascii=False)
+    apart = f" UNION ALL VALUES {', '.join(['(?)'] * len(cut))}" if cut else ""
+    return Sql(f"{prefix}{lookup.column} IN (SELECT value FROM json_each(?){apart})", (listed, *cut))
 
 
 def _predicate(catalog: Catalog, stored: StoredType, where: Predicate, window: Window) -> Sql:

@@ -117,5 +117,4 @@ def _column_definitions(shape: Layout) -> str:
 
 def column_list(shape: Layout, alias: str = "") -> str:
     """The physical columns, comma separated, behind an optional table alias."""
-    prefix = f"{alias}." if alias else ""
-    return ", ".join(f"{prefix}{name}" for name in shape.names)
+    return ", ".join(f"{alias}.{name}" for name in shape.names) if alias else ", ".join(shape.names)

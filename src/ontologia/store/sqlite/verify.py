@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ontologia.errors import IntegrityError
 from ontologia.model.comparable import from_instant
 from ontologia.model.physical import Layout, layout
 from ontologia.model.spec import TypeSpec
 from ontologia.store.catalog import SchemaVersion, StoredType
 from ontologia.store.commits import Part, RowDigest, commit_hash, read_parts
 from ontologia.store.protocol import Finding, Progress
-from ontologia.store.sqlite.catalog import read_catalog
+from ontologia.store.sqlite.catalog import catalog_hash, read_catalog
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
 
 _BATCH = 8192
@@ -29,7 +30,7 @@ def verify(connection: sqlite3.Connection, progress: Progress | None) -> Iterato
     try:
         yield from _structure(connection)
         yield from _Verification(connection, progress).run()
-    except (sqlite3.DatabaseError, json.JSONDecodeError, UnicodeDecodeError, KeyError, ValueError) as error:
+    except (sqlite3.DatabaseError, IntegrityError, ValueError, TypeError, LookupError, ArithmeticError) as error:
         yield Finding("error", "unreadable", f"The file cannot be read to its end: {error}.")
 
 
@@ -94,6 +95,9 @@ class _Verification:
         yield from self._dangling()
 
     def _schemas(self) -> Iterator[Finding]:
+        sealed = self._connection.execute("SELECT value FROM store_meta WHERE name = 'catalog_sha256'").fetchone()
+        if sealed != (catalog_hash(self._connection),):
+            yield _error("catalog", "What is recorded about types, or about the store itself, was changed.", None)
         for type_id, version, fingerprint, spec in self._connection.execute(
             "SELECT type_id, version, fingerprint, spec FROM store_versions"
         ):

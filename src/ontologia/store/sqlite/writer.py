@@ -151,6 +151,8 @@ class SqliteWriter:
         part.digest.add(delta.rows)
 
     def _supersede(self, stored: StoredType, identities: Sequence[Row]) -> None:
+        if not identities:
+            return
         live, past = live_table(stored), past_table(stored, stored.current)
         columns = column_list(layout(stored.spec))
         for condition, parameters in _identity_groups(stored, identities):

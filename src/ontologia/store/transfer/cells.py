@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ontologia.model.declaration import Part, form_of
+from ontologia.model.declaration import Part
 from ontologia.model.physical import int_from_text
 from ontologia.model.rows import declaration_of
 from ontologia.model.spec import Kind
@@ -51,9 +51,9 @@ def json_writers(cls: type[Any]) -> tuple[tuple[str, Write], ...]:
 
 def _json_writer(part: Part) -> Write:
     if part.spec.kind is Kind.INT:
-        write = form_of(part).write
+        write = part.form.write
         return lambda value: hex(value) if int(value).bit_length() > _LONG_INT_BITS else write(value)
-    return form_of(part).write
+    return part.form.write
 
 
 @lru_cache(maxsize=256)
@@ -73,7 +73,7 @@ def _json_reader(part: Part) -> Read | None:
         return _read_bytes
     if kind is Kind.INT:
         return _read_int
-    read = form_of(part).read
+    read = part.form.read
     if read is None:
         return None
 
@@ -102,11 +102,7 @@ def _read_int(value: Any) -> Any:
 @lru_cache(maxsize=256)
 def text_readers(cls: type[Any]) -> dict[str, Read]:
     """For each field, how the text of a cell becomes its JSON; text itself needs nothing."""
-    return {
-        field.name: _parse_json if field.kind is Kind.JSON else _parse_special
-        for field in cls.__spec__.fields
-        if field.kind in (Kind.JSON, Kind.FLOAT)
-    }
+    return {field.name: _PARSERS[field.kind] for field in cls.__spec__.fields if field.kind in _PARSERS}
 
 
 def _parse_json(text: str) -> Any:
@@ -116,9 +112,35 @@ def _parse_json(text: str) -> Any:
         raise CellError("this field holds JSON; text in it needs double quotes") from error
 
 
-def _parse_special(text: str) -> Any:
-    """Infinite floats are written as the JSON object that stands for them everywhere else."""
-    return json.loads(text) if text.startswith("{") else text
+def _parse_float(text: str) -> Any:
+    """A number; an infinite one is written as the JSON object that stands for it everywhere else."""
+    try:
+        if "_" in text:
+            return text
+        return json.loads(text) if text.startswith("{") else float(text)
+    except ValueError:
+        return text
+
+
+def _parse_int(text: str) -> Any:
+    try:
+        # Python reads 1_000 as a number; in a file it is more likely something else.
+        return text if "_" in text else int(text)
+    except ValueError:
+        return text
+
+
+def _parse_bool(text: str) -> Any:
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+_PARSERS: dict[Kind, Read] = {
+    Kind.JSON: _parse_json,
+    Kind.FLOAT: _parse_float,
+    Kind.INT: _parse_int,
+    Kind.BOOL: _parse_bool,
+}
+"""What is no number or truth value is left as text, for validation to refuse with its reason."""
 
 
 def cell_text(kind: Kind, value: Any) -> str | None:

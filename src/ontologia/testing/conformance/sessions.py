@@ -1,7 +1,7 @@
 """Sessions and reconciliation, as every backend must do them.
 
 Wanted state goes in, the difference comes out as one commit or none; a failure leaves both the store and the queue as they
-were. What may be stored in a field is the subject of `conformance_values`.
+were. What may be stored in a field is the subject of `values`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ontologia import (
     RowError,
     UnknownTypeError,
 )
-from ontologia.testing.conformance_types import (
+from ontologia.testing.conformance.world import (
     START,
     ConformanceSuite,
     Customer,

@@ -1,7 +1,7 @@
 """Questions about entities, as every backend must answer them: operators, logic, order, slices, and what results know.
 
 Logic is two-valued everywhere, so each condition is checked together with its complement and in every window. Windows
-themselves are the subject of `conformance_time`.
+themselves are the subject of `time`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ontologia import NotFoundError, Ontology, QueryError
-from ontologia.testing.conformance_types import (
+from ontologia.testing.conformance.world import (
     START,
     ConformanceSuite,
     Customer,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ontologia import MetadataUnavailableError, Ontology, QueryError, left, right
-from ontologia.testing.conformance_types import (
+from ontologia.testing.conformance.world import (
     Company,
     ConformanceSuite,
     Customer,

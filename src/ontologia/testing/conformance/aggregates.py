@@ -23,7 +23,7 @@ from ontologia import (
     min,  # noqa: A004 - the public name
     sum,  # noqa: A004 - the public name
 )
-from ontologia.testing.conformance_types import (
+from ontologia.testing.conformance.world import (
     ConformanceSuite,
     Customer,
     OpenStore,

@@ -1,6 +1,6 @@
 """Windows of time, as every backend must show them: latest, as of a commit or a moment, and history in its one order.
 
-Everything here happens within one schema version; what migrations do to the past is the subject of `conformance_schema`.
+Everything here happens within one schema version; what migrations do to the past is the subject of `schema`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from ontologia import Ontology
-from ontologia.testing.conformance_types import (
+from ontologia.testing.conformance.world import (
     START,
     ConformanceSuite,
     OpenStore,
