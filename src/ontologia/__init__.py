@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         StorageBackendError,
         StorageError,
         UninitializedStorageError,
+        UnknownFieldError,
         UnknownTypeError,
     )
     from ontologia.model.declare import Entity, Relation
@@ -87,6 +88,7 @@ __all__ = [
     "StorageBackendError",
     "StorageError",
     "UninitializedStorageError",
+    "UnknownFieldError",
     "UnknownTypeError",
     "avg",
     "avg_len",

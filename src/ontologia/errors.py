@@ -61,6 +61,12 @@ class QueryError(InputError):
     kind = "query"
 
 
+class UnknownFieldError(QueryError, AttributeError):
+    """A field that a type does not have; the hint lists those it has."""
+
+    kind = "unknown-field"
+
+
 class RowError(InputError):
     """One row of a bulk write or import is not valid: `row` or `line`, `column`, and why."""
 

@@ -28,6 +28,9 @@ _IN_COMMANDS = {
     "lock-contention": "Nothing was written; try again, or raise ONTOLOGIA_LOCK_TIMEOUT_MS.",
 }
 """Next steps in the words of the command line, where the library's own hint speaks of Python."""
+_OTHERWISE = {"query": "`onto schema export` shows the fields of every type and what they hold."}
+_ANYWHERE = "docs/reference/errors.md says when this happens; `--json` shows the details."
+"""Next steps where the library has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,10 @@ def describe(error: BaseException) -> Failure:
     code = exits.exit_code(error)
     match error:
         case OntologiaError():
-            hint = _IN_COMMANDS.get(error.kind, error.hint)
+            hint = _IN_COMMANDS.get(error.kind, error.hint) or _OTHERWISE.get(error.kind, _ANYWHERE)
             return Failure(error.kind, error.message, hint, code, error.details)
+        case click.exceptions.NoArgsIsHelpError():
+            return Failure("usage", error.format_message(), None, exits.USAGE)
         case click.ClickException():
             return _usage(error)
         case KeyboardInterrupt() | click.Abort():
@@ -76,6 +81,9 @@ def report(failure: Failure, error: BaseException, *, as_json: bool) -> None:
     if as_json:
         facts = {"kind": failure.kind, "message": failure.message, "hint": failure.hint, "details": failure.details}
         click.echo(json.dumps({"error": facts, "exit_code": failure.code}, default=str), err=True)
+        return
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(failure.message, err=True)
         return
     label = click.style(f"error[{failure.kind}]:", fg="red", bold=True)
     click.echo(f"{label} {failure.message}", err=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
@@ -90,8 +91,7 @@ class Root(LazyGroup):
 
 def _wants_json(args: Sequence[str]) -> bool:
     """Whether JSON was asked for, also when the arguments could not be parsed to their end."""
-    pairs = zip(args, [*args[1:], ""], strict=True)
-    return any(one in {"--json", "--format=json"} or (one, two) == ("--format", "json") for one, two in pairs)
+    return "--json" in args or "--format=json" in args or ("--format", "json") in pairwise(args)
 
 
 @click.group(cls=Root, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})

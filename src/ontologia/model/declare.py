@@ -27,7 +27,7 @@ from typing import (
 
 from pydantic_core import to_json
 
-from ontologia.errors import MetadataUnavailableError
+from ontologia.errors import MetadataUnavailableError, UnknownFieldError
 from ontologia.model.annotations import Namespace
 from ontologia.model.declaration import Declaration, assigned, collect, declare, install
 from ontologia.model.dump import dumped
@@ -51,8 +51,23 @@ class Meta:
     committed_at: datetime
 
 
+class _FieldNames(type):
+    """Tells what fields there are when one is misspelt at class level, as in a query."""
+
+    if not TYPE_CHECKING:  # a checker that saw it would take every name for a field
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            spec = cls.__dict__.get("__spec__")
+            if not isinstance(spec, TypeSpec) or name.startswith("_"):
+                raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
+            known = ", ".join(field.name for field in spec.fields)
+            raise UnknownFieldError(
+                f"{spec.name} has no field {name!r}.", hint=f"Fields: {known}.", type_name=spec.name, field=name
+            )
+
+
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(Field,))
-class Stored:
+class Stored(metaclass=_FieldNames):
     """What entities and relations have in common. Declare `Entity` or `Relation[...]`, not this."""
 
     __slots__ = ("__dict__", "__weakref__", "_origin")

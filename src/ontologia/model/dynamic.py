@@ -1,7 +1,8 @@
 """A working class for a stored type that the program does not declare.
 
 The class has the stored spec itself, so it reads and writes the same rows; its Python types are the nearest that a spec
-can say. Enums become literals, models become TypedDicts, what has no faithful type (recursive or open models) is JSON.
+can say. Enums become literals and models TypedDicts (dataclasses in a union, where a dict would not say which member it
+is); what has no faithful type (recursive or open models) is plain JSON.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import base64
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import make_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from keyword import iskeyword
 from typing import Annotated, Any, Literal, NotRequired, Union, cast
 from uuid import UUID
 
@@ -135,7 +138,7 @@ def _python_type(kind: JsonType, *, exact: bool = False) -> Any:
             return Enum(kind.get("name", "Enum"), {f"V{number}": value for number, value in enumerate(values)})
         return _literal(values)
     if "object" in kind:
-        return _typed_dict(kind, exact=exact)
+        return _object(kind, exact=exact)
     raise _NoFaithfulTypeError
 
 
@@ -143,11 +146,14 @@ def _literal(values: list[Any]) -> Any:
     return Literal[tuple(values)]  # pyright: ignore[reportInvalidTypeArguments] - values known only now
 
 
-def _typed_dict(kind: dict[str, Any], *, exact: bool) -> Any:
+def _object(kind: dict[str, Any], *, exact: bool) -> Any:
     if kind.get("open") or _refers_to(kind["object"], kind.get("name")):
         raise _NoFaithfulTypeError
     optional = set(kind.get("optional", ()))
     parts = {name: _python_type(part, exact=exact) for name, part in kind["object"].items()}
+    if exact and not optional and all(name.isidentifier() and not iskeyword(name) for name in parts):
+        # A dict would not say which member of the union it is.
+        return make_dataclass(kind.get("name", "Object"), list(parts.items()))
     fields = {name: NotRequired[part] if name in optional else part for name, part in parts.items()}
     return TypedDict(kind.get("name", "Object"), fields)  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
 

@@ -112,7 +112,7 @@ def choice_json(member: Any) -> Any:
 
 
 def canonical(shape: Shape, *, named: bool = False) -> JsonType:
-    """The canonical JSON of a shape; `named` adds the name of an enum or model."""
+    """The canonical JSON of a shape; `named` adds the names of enums and models, but not of those inside a model."""
     match shape:
         case Scalar(name):
             return name
@@ -122,14 +122,14 @@ def canonical(shape: Shape, *, named: bool = False) -> JsonType:
                 record["bytes"] = True
             return {**record, "name": name} if named and form == "enum" else record
         case ListOf(item):
-            return {"list": canonical(item)}
+            return {"list": canonical(item, named=named)}
         case DictOf(item):
-            return {"dict": canonical(item)}
+            return {"dict": canonical(item, named=named)}
         case RefTo(cls):
             return {"ref": cls.__name__}
         case UnionOf(members):
             tags = tagged(members)
-            return {"union": sorted((canonical(m, named=m in tags) for m in members), key=canonical_json)}
+            return {"union": sorted((canonical(m, named=named or m in tags) for m in members), key=canonical_json)}
         case ObjectOf():
             return _canonical_object(shape, named=named)
 

@@ -23,6 +23,8 @@ from ontologia.query.sql import ALWAYS, NEVER, Figure, Sql, starts_with
 if TYPE_CHECKING:
     import sqlite3
 
+_SAFE_SIZE = 1e290
+"""Floats below this are read by SQLite up to an error in the last digits; above, they may come out infinite."""
 _NATIVE_KEY = re.compile(r'[^"\\\x00-\x1f]+')
 _ORDERINGS = {Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 
@@ -170,7 +172,7 @@ class _Place:
         return start + self.python + Sql(" ELSE ") + test + Sql(" END ELSE FALSE END")
 
     def ordered_number(self, op: Op, literal: float) -> Sql:
-        """An ordering of numbers: ints by SQLite, the rest in Python.
+        """An ordering of numbers: ints by SQLite, floats too unless they are close to the literal.
 
         SQLite gives an int beyond 64 bits as a float beside it, which is on the right side of every smaller int.
         """
@@ -183,7 +185,18 @@ class _Place:
         elif abs(test[1]) < INT64_MAX:
             whole = self.value + Sql(f" {_ORDERINGS[test[0]]} ?", (test[1],))
         start = Sql("CASE ") + self.kind + Sql(" WHEN 'integer' THEN ") + whole + Sql(" WHEN 'real' THEN ")
-        return start + self.python + Sql(" WHEN 'object' THEN ") + self.python + Sql(" ELSE FALSE END")
+        floats = self._ordered_float(op, literal)
+        return start + floats + Sql(" WHEN 'object' THEN ") + self.python + Sql(" ELSE FALSE END")
+
+    def _ordered_float(self, op: Op, literal: float) -> Sql:
+        """SQLite reads a float with an error in the last digits, so near the literal Python decides."""
+        if not abs(literal) < _SAFE_SIZE:
+            return self.python
+        near = float(literal)
+        far = Sql("abs(") + self.value + Sql(" - ?) > ? THEN ", (near, abs(near) * 1e-9 + 1e-290))
+        native = self.value + Sql(f" {_ORDERINGS[op]} ?", (near,))
+        start = Sql("CASE WHEN abs(") + self.value + Sql(") < ? AND ", (_SAFE_SIZE,)) + far
+        return start + native + Sql(" ELSE ") + self.python + Sql(" END")
 
     def some_item(self, keys: tuple[str, ...], op: Op, literal: Any) -> Sql:
         """Whether some item of the list here passes; equality by SQLite, the rest in Python."""

@@ -158,11 +158,9 @@ def _column_bytes(values: tuple[Any, ...]) -> bytes:
     if len(types) == 1:
         (only,) = types
         return _TAGS[only] * len(values) + _typed_bytes(only, values)
-    pieces = [*map(_TAGS.__getitem__, map(type, values))]
-    for kind in (int, float, str, bytes):
-        if kind in types:
-            pieces.append(_typed_bytes(kind, [value for value in values if type(value) is kind]))
-    return b"".join(pieces)
+    tags = b"".join(map(_TAGS.__getitem__, map(type, values)))
+    kinds = [kind for kind in (int, float, str, bytes) if kind in types]
+    return tags + b"".join(_typed_bytes(kind, [value for value in values if type(value) is kind]) for kind in kinds)
 
 
 def _typed_bytes(kind: type, values: Sequence[Any]) -> bytes:

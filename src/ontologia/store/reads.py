@@ -33,7 +33,9 @@ T = TypeVar("T")
 Candidate = tuple[int, Row, dict[str, Any]]
 """Commit, physical row in today's type, stored values by name."""
 _ATTEMPTS = 5
-_CHUNK = 4096
+_EDGES_TOGETHER = 1 << 17
+"""Relations whose ends are read at once: so many that a query takes a fixed number of statements, yet not without end,
+so that walking millions of them takes bounded memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Reader:
         with self.backend.snapshot() as snapshot:
             concrete = resolve(snapshot, scan)
             rows = self.rows(snapshot, cls, concrete)
-            while chunk := list(islice(rows, _CHUNK)):
+            while chunk := list(islice(rows, _EDGES_TOGETHER)):
                 edges = [build(row[1:], row[0], when) for row in chunk]
                 self.attach_ends(snapshot, cls, edges, concrete.window)
                 yield from edges
@@ -323,8 +325,8 @@ def boundary(stored: StoredType, found: VersionedRow, error: MissingUpgraderErro
     return SchemaBoundaryError(
         f"{stored.name} rows of commit {found.commit_id} are in schema version {version.version}; the type is at"
         f" version {stored.current.version} and {error.message.rstrip('.')}.",
-        hint=f"Give the missing @upgrader({stored.name!r}, from_version={step}) to Ontology(upgraders=...), or read the raw"
-        " rows with .rows() or .to_arrow().",
+        hint=f"Give the missing @upgrader({stored.name!r}, from_version={step}) to Ontology(upgraders=...), or read the"
+        " raw rows with .rows() or .to_arrow().",
         type_name=stored.name,
         commit_id=found.commit_id,
         from_version=version.version,

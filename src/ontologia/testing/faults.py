@@ -1,7 +1,7 @@
 """Processes that write to a store and come to grief: started, listened to, and killed at a chosen moment.
 
-A `Child` runs a Python script of the test's own and reads the lines it acknowledges; whatever was acknowledged before the end is what a
-durable store must still have. Nothing here knows which backend is tested.
+A `Child` runs a Python script of the test's own and reads the lines it acknowledges; whatever was acknowledged
+before the end is what a durable store must still have. Nothing here knows which backend is tested.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Child:
 
     def next_line(self) -> str:
         """Wait for the next acknowledgement; an empty text when there will be none."""
-        assert self._process.stdout is not None, "started with a pipe"  # noqa: S101 - a fact about how it was started
+        assert self._process.stdout is not None, "started with a pipe"
         line = self._process.stdout.readline()
         if line.endswith("\n"):
             self.lines.append(line[:-1])
@@ -41,7 +41,7 @@ class Child:
 
     def say(self, line: str) -> None:
         """Send a line to the script's standard input."""
-        assert self._process.stdin is not None, "started with a pipe"  # noqa: S101
+        assert self._process.stdin is not None, "started with a pipe"
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 

@@ -48,6 +48,9 @@ WIDE = TypeSpec(
 """A type with a field of every kind, null allowed and not, and lists."""
 
 _ZONES = [UTC, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-8)), None]
+_COMMON: list[Any] = [0, 1, 5, 1.0, 5.0, 0.5, 2.5, "a", "ab", "5"]
+"""Values that are both in rows and in conditions more often than chance would have it."""
+_COMMON_KEYS = ["a", "b"]
 _KEYS = ["a", "b", "kind", "a.b", "é", 'q"', "\\", "\x01", "*", ""]
 _TEXTS = [
     "",
@@ -122,12 +125,19 @@ def json_values() -> st.SearchStrategy[Any]:
     """JSON of every class; nested a little."""
     finite = st.sampled_from(_FLOATS) | st.floats(allow_nan=False, allow_infinity=False)
     infinite = st.sampled_from(["inf", "-inf"]).map(lambda value: {"$type": "float", "$value": value})
-    leaves = st.none() | st.booleans() | ints() | finite | texts() | infinite
-    return st.recursive(
+    common = st.sampled_from(_COMMON)
+    leaves = common | common | st.none() | st.booleans() | ints() | finite | texts() | infinite
+    records = st.dictionaries(st.sampled_from(_COMMON_KEYS), leaves, min_size=1, max_size=2)
+    return records | st.recursive(
         leaves,
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys(), inner, max_size=3),
         max_leaves=6,
     )
+
+
+@cache
+def _keys() -> st.SearchStrategy[str]:
+    return st.sampled_from(_COMMON_KEYS) | st.sampled_from(_KEYS)
 
 
 def _present(field: FieldSpec) -> st.SearchStrategy[Any]:
@@ -164,7 +174,7 @@ def _json_of(shape: str) -> st.SearchStrategy[str]:
     if shape == '{"list":"str"}':
         return st.lists(texts(), max_size=3).map(canonical_json)
     if shape == '{"list":{"dict":"any"}}':
-        item = st.dictionaries(st.sampled_from(_KEYS), json_values(), max_size=3)
+        item = st.dictionaries(_keys(), json_values(), max_size=3)
         return st.lists(item, max_size=3).map(canonical_json)
     # Null as a whole is a null field, and never the text "null".
     return json_values().filter(lambda value: value is not None).map(canonical_json)
@@ -183,7 +193,7 @@ def _literals(kind: Kind) -> st.SearchStrategy[Any]:
         case Kind.INT | Kind.FLOAT | Kind.DECIMAL:
             return ints() | floats() | decimals()
         case Kind.JSON:
-            return texts() | ints() | floats()
+            return st.sampled_from(_COMMON) | texts() | ints() | floats()
         case _:
             return _scalars(kind, wide=True)
 
@@ -195,12 +205,12 @@ def places(draw: st.DrawFn, spec: TypeSpec = WIDE, side: Side = "self", *, singl
     place = field_expression(spec, field, None, side)
     if field.kind is Kind.JSON:
         if not isinstance(field.type, dict):
-            for key in draw(st.lists(st.sampled_from(_KEYS), max_size=2)):
+            for key in draw(st.lists(_keys(), max_size=2)):
                 place = place[key]
         if not single and (isinstance(field.type, dict) or draw(st.integers(0, 3)) == 0):
             place = place.any_path()
             if field.type != {"list": "str"}:
-                for key in draw(st.lists(st.sampled_from(_KEYS), max_size=1)):
+                for key in draw(st.lists(_keys(), max_size=1)):
                     place = place[key]
     if field.kind in (Kind.TEXT, Kind.BYTES, Kind.JSON) and draw(st.integers(0, 4)) == 0:
         return place.len_()

@@ -67,8 +67,15 @@ def examine(invocation: Invocation, commit_id: int) -> None:
     if invocation.format == "csv":
         show_rows(invocation, columns, rows, "")
         return
-    facts = commit.to_dict()
-    facts["counts"] = _counts(commit.counts)
+    facts = {
+        "commit": commit.commit_id,
+        "parent": commit.parent_commit_id,
+        "time": commit.created_at.isoformat(),
+        "runtime": commit.runtime_id,
+        "metadata": commit.metadata,
+        "rows": _counts(commit.counts),
+        "sha256": commit.commit_sha256,
+    }
     click.echo("\n".join(fact_lines(facts)))
     click.echo()
     shown = [[str(row["op"]), str(row["type_name"]), _named(row)] for row in rows[:_ROWS]]
@@ -103,7 +110,10 @@ def diff(
     models: tuple[str, ...],
     upgraders: tuple[str, ...],
 ) -> None:
-    """Show what differs between two commits. Commit 0 is the empty store."""
+    """Show what differs between two commits.
+
+    Commit 0 is the empty store. Without --type all stored types are compared.
+    """
     from ontologia.cli.models import known_classes, load_all_upgraders, named_class
     from ontologia.store.transfer.records import fields_json
 

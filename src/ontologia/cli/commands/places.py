@@ -56,7 +56,7 @@ def _show_plan(invocation: Invocation, plan: Any, *, force: bool) -> None:
     if not plan.exists:
         click.echo(f"Would create the store {plan.uri}")
     elif not force:
-        click.echo(f"There is a store at {plan.uri} already (head {plan.head}); `onto init` would refuse.")
+        click.echo(f"Would refuse: there is a store at {plan.uri} already (head {plan.head}).")
     else:
         click.echo(f"Would empty {plan.uri}: {plural(plan.head, 'commit')}, {plural(len(plan.tables), 'table')}.")
         click.echo(f"token: {plan.token}")

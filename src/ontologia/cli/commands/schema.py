@@ -186,9 +186,8 @@ def drop(
         )
     else:
         what = f"{plural(done.current_rows, 'current row')}, {plural(done.versions, 'schema version')}"
-        click.echo(
-            f"Would drop {kind} {type_name}: {what}" + (", with all history." if done.purge else "; history is kept.")
-        )
+        click.echo(f"Would drop {kind} {type_name}: {what}.")
+        click.echo("All of its history would be removed." if done.purge else "Its history would be kept.")
         if done.dependents:
             click.echo(f"It is an end of {', '.join(done.dependents)}: drop those first.")
         click.echo(f"token: {done.token}")

@@ -14,7 +14,7 @@ from typing import Any
 
 from ontologia.base.clock import Clock
 from ontologia.config import OntologiaConfig
-from ontologia.errors import FormatVersionError, IntegrityError, NotFoundError
+from ontologia.errors import FormatVersionError, IntegrityError, NotFoundError, StorageBackendError
 from ontologia.model.comparable import from_instant
 from ontologia.store.catalog import Catalog, StoredType
 from ontologia.store.protocol import Finding, Progress, StaleCatalog
@@ -26,6 +26,9 @@ from ontologia.store.sqlite.tables import CORE, FORMAT
 from ontologia.store.sqlite.verify import verify
 from ontologia.store.sqlite.writer import SqliteWriter
 
+OLDEST_SQLITE = (3, 38)
+"""The first with the JSON operators that queries use."""
+
 
 class SqliteBackend:
     """A store in one SQLite file."""
@@ -33,6 +36,14 @@ class SqliteBackend:
     def __init__(
         self, path: str, config: OntologiaConfig, clock: Clock, *, read_only: bool = False, create: bool = True
     ) -> None:
+        if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+            wanted = ".".join(map(str, OLDEST_SQLITE))
+            raise StorageBackendError(
+                f"This Python has SQLite {sqlite3.sqlite_version}; a store needs {wanted} or newer.",
+                hint="Use a Python built with a newer SQLite.",
+                operation="open",
+                path=path,
+            )
         self.uri = f"sqlite:///{path}"
         self.path = path
         self._config = config
@@ -64,6 +75,9 @@ class SqliteBackend:
                 found=found,
                 supported=FORMAT,
             )
+        if not self._connections.read_only and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            # A copy made by VACUUM INTO has lost the mode that lets readers and a writer work at once.
+            self._connections.insist(connection, "PRAGMA journal_mode = WAL")
         self._catalog = catalogs.read_catalog(connection)
 
     def _create(self, connection: sqlite3.Connection) -> None:

@@ -15,10 +15,17 @@ from ontologia.model.comparable import from_instant, instant
 from ontologia.model.physical import layout
 from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
 from ontologia.query.sql import NotNative, Sql
+from ontologia.query.sqlite import SQLITE, SQLITE_QUICK
 from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
 from ontologia.store.commits import Change, Commit, Part, read_parts
 from ontologia.store.protocol import StaleCatalog, VersionedRow
-from ontologia.store.sqlite.statements import MISSING_TABLE, aggregate_statement, lookup_condition, scan_statement, version_rows
+from ontologia.store.sqlite.statements import (
+    MISSING_TABLE,
+    aggregate_statement,
+    lookup_condition,
+    scan_statement,
+    version_rows,
+)
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
 
 
@@ -69,8 +76,16 @@ class SqliteSnapshot:
 
     def aggregate(self, aggregation: Aggregation) -> list[dict[str, Any]]:
         stored = self._catalog.get(aggregation.scan.kind, aggregation.scan.type_name)
-        statement, plan = aggregate_statement(self._catalog, stored, aggregation)
-        return plan.result(self._run(statement))
+        try:
+            statement, plan = aggregate_statement(self._catalog, stored, aggregation, SQLITE_QUICK)
+            rows = self._run(statement).fetchall()
+        except sqlite3.OperationalError as error:
+            if "integer overflow" not in str(error):
+                raise
+            # A sum beyond 64 bits: the dialect that adds in halves is slower and never overflows.
+            statement, plan = aggregate_statement(self._catalog, stored, aggregation, SQLITE)
+            rows = self._run(statement).fetchall()
+        return plan.result(rows)
 
     def explain(self, scan: Scan) -> tuple[str, Sequence[Any], list[str]]:
         stored = self._catalog.get(scan.kind, scan.type_name)

@@ -14,7 +14,7 @@ from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
 from ontologia.query.predicates import Order, Predicate, Ref, Side
 from ontologia.query.sql import NEVER, ColumnOf, Sql, compile_order, compile_predicate
 from ontologia.query.sqlaggregates import AggregatePlan, compile_aggregates
-from ontologia.query.sqlite import SQLITE
+from ontologia.query.sqlite import SQLITE, SqliteDialect
 from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
 
@@ -36,14 +36,16 @@ def scan_statement(catalog: Catalog, stored: StoredType, scan: Scan) -> Sql:
     return Sql(f"SELECT t.commit_id, {columns}") + _from(catalog, stored, scan)
 
 
-def aggregate_statement(catalog: Catalog, stored: StoredType, aggregation: Aggregation) -> tuple[Sql, AggregatePlan]:
+def aggregate_statement(
+    catalog: Catalog, stored: StoredType, aggregation: Aggregation, dialect: SqliteDialect
+) -> tuple[Sql, AggregatePlan]:
     """Figures over a scan, and how to read them."""
     scan = aggregation.scan
     plan = compile_aggregates(
         aggregation.aggregates,
         aggregation.group,
         aggregation.having,
-        dialect=SQLITE,
+        dialect=dialect,
         column=_columns_of(stored),
         wide=stored.wide,
     )

@@ -19,8 +19,8 @@ from ontologia.testing.conformance.relations import RelationConformance
 from ontologia.testing.conformance.schema import SchemaConformance
 from ontologia.testing.conformance.sessions import SessionConformance
 from ontologia.testing.conformance.time import TimeConformance
-from ontologia.testing.conformance.world import OpenStore
 from ontologia.testing.conformance.values import ValueConformance
+from ontologia.testing.conformance.world import OpenStore
 
 __all__ = ["OpenStore", "StoreConformance"]
 

@@ -1,7 +1,7 @@
 """The past across schema changes, and types that are forgotten, as every backend must show them.
 
-A window that reaches before a migration gives today's type or an error that says what is missing; never less than was asked for. Raw
-reads give every row in its own version.
+A window that reaches before a migration gives today's type or an error that says what is missing; never less than
+was asked for. Raw reads give every row in its own version.
 """
 
 from __future__ import annotations
@@ -57,9 +57,7 @@ class BoundaryConformance(ConformanceSuite):
 
     def test_old_windows_come_through_the_upgraders(self, open_store: OpenStore) -> None:
         query = three_versions(open_store, balance_in_cents).query().entities(AccountInCents)
-        states = {
-            commit: {one.id: (one.cents, one.currency) for one in query.as_of(commit)} for commit in range(7)
-        }
+        states = {commit: {one.id: (one.cents, one.currency) for one in query.as_of(commit)} for commit in range(7)}
         assert states == {
             0: {},
             1: {"a": (100, "EUR"), "b": (200, "EUR")},
@@ -206,7 +204,10 @@ class BoundaryConformance(ConformanceSuite):
         put(old, *(Employment(left_key="p", right_key=1, stint=stint) for stint in "ab"))
         onto = open_store(relation_types=[EmploymentWithBonus])
         onto.migrate(apply=True, force=True)
-        assert {one.stint: one.bonus for one in onto.query().relations(EmploymentWithBonus).as_of(1)} == {"a": 5, "b": 5}
+        assert {one.stint: one.bonus for one in onto.query().relations(EmploymentWithBonus).as_of(1)} == {
+            "a": 5,
+            "b": 5,
+        }
         put(onto, EmploymentWithBonus(left_key="p", right_key=1, stint="a", bonus=6))
         assert onto.query().relations(EmploymentWithBonus).where(EmploymentWithBonus.bonus == 5).one().stint == "b"
 
@@ -265,8 +266,5 @@ class BoundaryConformance(ConformanceSuite):
     def test_conditions_on_the_end_of_a_dropped_relation_do_not_linger(self, open_store: OpenStore) -> None:
         onto = open_shop(open_store)
         put(onto, Customer(id="a", name="A", tier="Gold"), Subscription(left_key="a", right_key="p", seats=1))
-        onto.drop_type(
-            "relation", "Subscription", apply=True, token=onto.drop_type("relation", "Subscription").token
-        )
+        onto.drop_type("relation", "Subscription", apply=True, token=onto.drop_type("relation", "Subscription").token)
         assert onto.query().relations(Subscription).where(left(Subscription).tier == "Gold").collect() == []
-

@@ -1,7 +1,7 @@
 """Mistakes and refusals that every backend must meet in the same way.
 
-Each one has its own class under `OntologiaError`, changes nothing, and leaves the store as usable as before. What can go wrong with one
-kind of storage only is tested with that backend.
+Each one has its own class under `OntologiaError`, changes nothing, and leaves the store as usable as before. What
+can go wrong with one kind of storage only is tested with that backend.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class ErrorConformance(ConformanceSuite):
             session.ensure_rows(Product, [{"sku": "a", "titel": "A"}])
 
     @pytest.mark.parametrize(
-        "row", [{"sku": "a"}, {"title": "A"}, {"sku": "", "title": "A"}, {"sku": None, "title": "A"}, {"sku": 1, "title": 2}]
+        "row",
+        [{"sku": "a"}, {"title": "A"}, {"sku": "", "title": "A"}, {"sku": None, "title": "A"}, {"sku": 1, "title": 2}],
     )
     def test_a_bulk_row_that_is_not_valid_is_an_error(self, open_store: OpenStore, row: dict[str, Any]) -> None:
         onto = open_shop(open_store)

@@ -1,6 +1,7 @@
 """The commit log, changes, differences, blame, and the proof of it all, as every backend must give them.
 
-A store that was only ever written through its own doors verifies clean; what it says of its past agrees with what its windows show.
+A store that was only ever written through its own doors verifies clean; what it says of its past agrees with what
+its windows show.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Schema versions and migrations, as every backend must do them.
 
-A migration is previewed, bound to what was previewed by a token, and applied whole or not at all. What old windows show afterwards is
-the subject of `boundaries`.
+A migration is previewed, bound to what was previewed by a token, and applied whole or not at all. What old windows
+show afterwards is the subject of `boundaries`.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class SchemaConformance(ConformanceSuite):
     def test_an_upgrader_that_raises_leaves_the_store_as_it_was(self, open_store: OpenStore) -> None:
         @upgrader("Account", from_version=1)
         def broken(values: dict[str, Any]) -> dict[str, Any]:
-            raise RuntimeError("out of luck")
+            raise RuntimeError(f"out of luck with {values['id']}")
 
         old = accounts(open_store)
         onto = open_store(entity_types=[AccountInCents], upgraders=[broken])

@@ -1,7 +1,7 @@
 """Identity and the round trip of every kind of value, as every backend must do them.
 
-What goes in comes out, to the last digit and offset, through objects and through tables, now and in the past; writing it again
-is no change. What values mean in a query is the subject of `queries`.
+What goes in comes out, to the last digit and offset, through objects and through tables, now and in the past;
+writing it again is no change. What values mean in a query is the subject of `queries`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ VALUES: list[tuple[str, Any]] = [
     ("place", Place(city="Rome", since=date(2020, 1, 1))),
     *(("mixed", either) for either in (7, "7")),
 ]
+
+NOT_COMPARED = {"flag", "words", "anything", "place"}
+"""Fields that have questions of their own instead of `==`."""
 
 ids = [f"{field}-{number}" for number, (field, _) in enumerate(VALUES)]
 
@@ -118,10 +121,8 @@ class ValueConformance(ConformanceSuite):
             found = again.query().entities(Sample).get(f"{number}")
             assert same(getattr(found, field), value), f"{field} {value!r}"
 
-    @pytest.mark.parametrize(("field", "value"), VALUES, ids=ids)
+    @pytest.mark.parametrize(("field", "value"), [one for one in VALUES if one[0] not in NOT_COMPARED])
     def test_a_value_finds_itself(self, open_store: OpenStore, field: str, value: Any) -> None:
-        if field in {"flag", "words", "anything", "place"}:
-            pytest.skip("not compared as a whole")
         onto = open_shop(open_store)
         put(onto, Sample(id="it", **{field: value}), Sample(id="none"))
         expression = getattr(Sample, field)
@@ -132,7 +133,24 @@ class ValueConformance(ConformanceSuite):
 
     def test_keys_are_told_apart_exactly(self, open_store: OpenStore) -> None:
         onto = open_shop(open_store)
-        names = ["a", "A", "a ", " a", "a\x00", "a\x00b", "é", "e\u0301", "1", "01", "1.0", "😀", "\uffff", "'", '"', "%"]
+        names = [
+            "a",
+            "A",
+            "a ",
+            " a",
+            "a\x00",
+            "a\x00b",
+            "é",
+            "e\u0301",
+            "1",
+            "01",
+            "1.0",
+            "😀",
+            "\uffff",
+            "'",
+            '"',
+            "%",
+        ]
         put(onto, *(Person(id=name, name=name) for name in names))
         assert onto.query().entities(Person).count() == len(names)
         for name in names:
@@ -185,7 +203,9 @@ class ValueConformance(ConformanceSuite):
 
         onto = open_shop(open_store)
         put(onto, Subscription(left_key="c", right_key="p", seats=1))
-        put(onto, Subscription(left_key="c", right_key="p", seats=2), Subscription(left_key="p", right_key="c", seats=3))
+        put(
+            onto, Subscription(left_key="c", right_key="p", seats=2), Subscription(left_key="p", right_key="c", seats=3)
+        )
         found = onto.query().relations(Subscription).order_by(Subscription.seats).collect()
         assert edges(found) == [("c", "p", ""), ("p", "c", "")]
         assert [edge.seats for edge in found] == [2, 3]
@@ -226,7 +246,10 @@ class ValueConformance(ConformanceSuite):
         put(onto, *(Sample(id=f"s{at}", whole=number) for at, number in enumerate(numbers)), Sample(id="null"))
         query = onto.query().entities(Sample)
         assert [sample.whole for sample in query.order_by(Sample.whole)] == [*sorted(numbers), None]
-        assert [sample.whole for sample in query.order_by(Sample.whole.desc())] == [*sorted(numbers, reverse=True), None]
+        assert [sample.whole for sample in query.order_by(Sample.whole.desc())] == [
+            *sorted(numbers, reverse=True),
+            None,
+        ]
         for number in numbers:
             assert query.where(Sample.whole == number).one().whole == number
             assert query.where(Sample.whole > number).count() == len([other for other in numbers if other > number])

@@ -1,7 +1,7 @@
 """The little world that the conformance suite plays in: a shop, some careers, and one account that changes its shape.
 
-Types only, with the few verbs that every subject of the suite needs. What a backend must do with them is said in the modules
-beside this one.
+Types only, with the few verbs that every subject of the suite needs. What a backend must do with them is said in
+the modules beside this one.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Customer(Entity):
     id: Field[str] = Field(primary_key=True)
     name: Field[str]
     tier: Field[str] = Field(default="Standard", index=True)
-    visits: Field[int | None] = None
-    email: Field[str | None] = None
+    visits: Field[int | None] = Field(default=None)
+    email: Field[str | None] = Field(default=None)
     active: Field[bool] = Field(default=True)
     profile: Field[dict[str, Any]] = Field(default_factory=dict[str, Any])
 
@@ -58,7 +58,7 @@ class Subscription(Relation[Customer, Product]):
     """A customer's seats on a product: one edge between a pair."""
 
     seats: Field[int]
-    note: Field[str | None] = None
+    note: Field[str | None] = Field(default=None)
 
 
 class PartOf(Relation[Product, Product]):
@@ -92,11 +92,11 @@ class Sale(Entity):
     """Something to add up."""
 
     id: Field[str] = Field(primary_key=True)
-    country: Field[str | None] = None
+    country: Field[str | None] = Field(default=None)
     year: Field[int] = Field(default=2026)
-    amount: Field[int | None] = None
-    price: Field[Decimal | None] = None
-    weight: Field[float | None] = None
+    amount: Field[int | None] = Field(default=None)
+    price: Field[Decimal | None] = Field(default=None)
+    weight: Field[float | None] = Field(default=None)
     tags: Field[list[str]] = Field(default_factory=list[str])
 
 
@@ -118,22 +118,22 @@ class Sample(Entity):
     """One field of every kind, all of them optional."""
 
     id: Field[str] = Field(primary_key=True)
-    text: Field[str | None] = None
-    whole: Field[int | None] = None
-    real: Field[float | None] = None
-    flag: Field[bool | None] = None
-    exact: Field[Decimal | None] = None
-    moment: Field[datetime | None] = None
-    day: Field[date | None] = None
-    clock: Field[time | None] = None
-    blob: Field[bytes | None] = None
-    token: Field[UUID | None] = None
-    colour: Field[Colour | None] = None
-    mode: Field[Literal["on", "off"] | None] = None
-    words: Field[list[str] | None] = None
-    anything: Field[dict[str, Any] | None] = None
-    place: Field[Place | None] = None
-    mixed: Field[int | str | None] = None
+    text: Field[str | None] = Field(default=None)
+    whole: Field[int | None] = Field(default=None)
+    real: Field[float | None] = Field(default=None)
+    flag: Field[bool | None] = Field(default=None)
+    exact: Field[Decimal | None] = Field(default=None)
+    moment: Field[datetime | None] = Field(default=None)
+    day: Field[date | None] = Field(default=None)
+    clock: Field[time | None] = Field(default=None)
+    blob: Field[bytes | None] = Field(default=None)
+    token: Field[UUID | None] = Field(default=None)
+    colour: Field[Colour | None] = Field(default=None)
+    mode: Field[Literal["on", "off"] | None] = Field(default=None)
+    words: Field[list[str] | None] = Field(default=None)
+    anything: Field[dict[str, Any] | None] = Field(default=None)
+    place: Field[Place | None] = Field(default=None)
+    mixed: Field[int | str | None] = Field(default=None)
 
 
 class Account(Entity):

@@ -1,8 +1,9 @@
 """A state machine that drives a real store against a plain-Python one and compares every answer.
 
 Subclass `StoreMachine`, say in `new_store` how a fresh store is opened, and hand the class to
-`hypothesis.stateful.run_state_machine_as_test`. Sessions, failed commits, every window, figures, traversals, migrations, reopening and
-verification happen in any order that hypothesis can think of. Needs `hypothesis` and `pytest`.
+`hypothesis.stateful.run_state_machine_as_test`. Sessions, failed commits, every window, figures, traversals,
+migrations, reopening and verification happen in any order that hypothesis can think of. Needs `hypothesis` and
+`pytest`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ OpenStore = Callable[..., Ontology]
 NAMES: list[TypeName] = ["Node", "Mark", "Link", "Visit"]
 names = st.sampled_from(NAMES)
 terms = st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=3)
-windows = st.tuples(st.sampled_from(["latest", "as_of", "moment", "all", "since", "between"]), st.integers(-1, 12), st.integers(0, 12))
+windows = st.tuples(
+    st.sampled_from(["latest", "as_of", "moment", "all", "since", "between"]), st.integers(-1, 12), st.integers(0, 12)
+)
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -86,7 +89,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.session.ensure_rows(cls, rows)
         else:
             self.session.ensure([cls(**row) for row in rows])
-        self.pending += [(name, row) for row in rows]
+        self.pending.extend((name, row) for row in rows)
 
     @rule(minutes=st.integers(0, 2), meta=st.dictionaries(st.sampled_from("ab"), st.text(max_size=3), max_size=1))
     def commit(self, minutes: int, meta: dict[str, str]) -> None:
@@ -100,13 +103,18 @@ class StoreMachine(RuleBasedStateMachine):
             assert commit_id is None
             return
         self.model.commit(changed, self.clock.now())
+        assert commit_id is not None
         assert commit_id == self.model.head
         commit = self.onto.get_commit(commit_id)
         assert commit.counts == {name: len(rows) for name, rows in changed.items()}
         assert (commit.metadata, commit.created_at) == (meta, self.clock.now())
         assert commit.parent_commit_id == (commit_id - 1 or None)
         told = {
-            (one.type_name, (one.key,) if one.key is not None else (one.left_key, one.right_key, one.instance_key), one.op)
+            (
+                one.type_name,
+                (one.key,) if one.key is not None else (one.left_key, one.right_key, one.instance_key),
+                one.op,
+            )
             for one in self.onto.changes(commit_id)
         }
         assert told == {
@@ -141,7 +149,9 @@ class StoreMachine(RuleBasedStateMachine):
         """Rows of a type in a window under a condition: objects, counts, figures, raw rows."""
         query, span = self._windowed(name, window)
         query, wanted = self._filtered(name, query, span, chosen, either=either)
-        ordered = query.order_by(self._class(name).left_key) if name in {"Link", "Visit"} and not span.history else query
+        ordered = (
+            query.order_by(self._class(name).left_key) if name in {"Link", "Visit"} and not span.history else query
+        )
         found = [(one.meta().commit_id, self._identity(one), one.model_dump()) for one in ordered]
         if not span.history:
             found.sort(key=lambda one: one[:2])
@@ -158,7 +168,9 @@ class StoreMachine(RuleBasedStateMachine):
     def _windowed(self, name: TypeName, window: tuple[str, int, int]) -> tuple[Any, Span]:
         kind, first, second = window
         start = self.onto.query()
-        query: Any = start.entities(self._class(name)) if name in {"Node", "Mark"} else start.relations(self._class(name))
+        query: Any = (
+            start.entities(self._class(name)) if name in {"Node", "Mark"} else start.relations(self._class(name))
+        )
         head = self.model.head
         match kind:
             case "as_of":
@@ -187,10 +199,7 @@ class StoreMachine(RuleBasedStateMachine):
             expression, law = self._condition(name, number, span)
             term = ~expression if negated else expression
             laws.append((lambda row, law=law: not law(row)) if negated else law)
-            if predicate is None:
-                predicate = term
-            else:
-                predicate = predicate | term if either else predicate & term
+            predicate = term if predicate is None else (predicate | term if either else predicate & term)
         together = any if either else all
         return query.where(predicate), [row for row in rows if together(law(row[2]) for law in laws)]
 
@@ -230,13 +239,11 @@ class StoreMachine(RuleBasedStateMachine):
         """Links with their ends, and the paths along them."""
         query, span = self._windowed("Link", window)
         for link in query:
-            for end, name, key in ((link.left, "Node", link.left_key), (link.right, "Mark", link.right_key)):
-                wanted = self.model.end(name, key, span)
-                assert (None if end is None else plain(end.model_dump())) == (None if wanted is None else plain(wanted))
+            wanted = self.model.end("Node", link.left_key, span), self.model.end("Mark", link.right_key, span)
+            found = (end and end.model_dump() for end in (link.left, link.right))
+            assert [end and plain(end) for end in found] == [end and plain(end) for end in wanted]
         sources, _ = self._windowed("Node", window)
-        paths = sorted(
-            (path.source.id, path.target.id) for path in sources.via(self._class("Link"))
-        )
+        paths = sorted((path.source.id, path.target.id) for path in sources.via(self._class("Link")))
         assert paths == sorted(
             (values["left_key"], values["right_key"])
             for _, _, values in self.model.window("Link", span)

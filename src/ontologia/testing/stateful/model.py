@@ -1,7 +1,7 @@
 """The store as a few lists: what the real one is compared with.
 
-Every commit that was acknowledged is a list of rows; a window is a walk over them. It is as plain as can be and as slow as that, and
-knows nothing of how a backend does it.
+Every commit that was acknowledged is a list of rows; a window is a walk over them. It is as plain as can be and as
+slow as that, and knows nothing of how a backend does it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The types that the state machine writes: nodes that change their shape four times, marks of many kinds, and two relations.
+"""The types that the state machine writes: nodes that change their shape, marks of many kinds, two relations.
 
-Every version of `Node` comes with the upgrader that leads to it and with conditions whose meaning is said twice, as an expression and in
-plain Python. Needs `hypothesis`.
+Every version of `Node` comes with the upgrader that leads to it and with conditions whose meaning is said twice,
+as an expression and in plain Python. Needs `hypothesis`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Mark(Entity):
     """Values that engines get wrong."""
 
     id: Field[int] = Field(primary_key=True)
-    size: Field[int | None] = None
-    exact: Field[Decimal | None] = None
-    seen: Field[datetime | None] = None
+    size: Field[int | None] = Field(default=None)
+    exact: Field[Decimal | None] = Field(default=None)
+    seen: Field[datetime | None] = Field(default=None)
     data: Field[dict[str, Any]] = Field(default_factory=dict[str, Any])
 
 
@@ -44,7 +44,7 @@ class NodeWithColour(Entity, name="Node"):
     id: Field[str] = Field(primary_key=True)
     label: Field[str] = Field(index=True)
     size: Field[int]
-    colour: Field[str | None] = None
+    colour: Field[str | None] = Field(default=None)
 
 
 class NodeWithWeight(Entity, name="Node"):
@@ -53,16 +53,16 @@ class NodeWithWeight(Entity, name="Node"):
     id: Field[str] = Field(primary_key=True)
     label: Field[str] = Field(index=True)
     weight: Field[Decimal]
-    colour: Field[str | None] = None
+    colour: Field[str | None] = Field(default=None)
 
 
 class NodeWithFlags(Entity, name="Node"):
     """Version 4 adds a list, lets a field be null, and declares in another order."""
 
     flags: Field[list[str]] = Field(default_factory=list[str])
-    colour: Field[str | None] = None
+    colour: Field[str | None] = Field(default=None)
     weight: Field[Decimal]
-    label: Field[str | None] = None
+    label: Field[str | None] = Field(default=None)
     id: Field[str] = Field(primary_key=True)
 
 
@@ -94,7 +94,7 @@ class Visit(Relation[Mark, Mark]):
     """Many edges between a pair."""
 
     turn: Field[str] = Field(instance_key=True)
-    note: Field[str | None] = None
+    note: Field[str | None] = Field(default=None)
 
 
 def weighed(values: Values) -> Values:
