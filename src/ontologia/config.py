@@ -53,6 +53,11 @@ class OntologiaConfig(BaseModel):
             raise _config_error(error, origins) from error
         self._origins = origins
 
+    def strength(self, name: str) -> int:
+        """How strongly a setting was made: 0 by default, 1 in the file, 2 in the environment, 3 as an argument."""
+        origin = self._origins.get(name, "default")
+        return {"default": 0, "argument": 3}.get(origin, 2 if origin.startswith("environment") else 1)
+
     @property
     def origins(self) -> dict[str, str]:
         """Where each setting came from: argument, environment, the file's path, or default."""

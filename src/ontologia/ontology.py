@@ -13,10 +13,11 @@ from typing import Any, Self
 
 from ontologia.base.clock import Clock, SystemClock
 from ontologia.config import OntologiaConfig
-from ontologia.errors import ConfigError, UnknownTypeError
+from ontologia.errors import ConfigError, InputError, UnknownTypeError
 from ontologia.model.declare import Entity, Relation
 from ontologia.model.upgrade import Upgraders, load_upgraders
 from ontologia.query.builder import Explanation, Query
+from ontologia.query.check import check_number
 from ontologia.query.plan import Scan
 from ontologia.query.traverse import Hop, Path
 from ontologia.store import history
@@ -56,9 +57,13 @@ class Ontology:
         read_only: bool = False,
         clock: Clock | None = None,
     ) -> None:
+        if config is not None and not isinstance(config, OntologiaConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(
+                f"config is {config!r}, not an OntologiaConfig.", hint="Pass config=OntologiaConfig(...)."
+            )
         self.config = config or OntologiaConfig()
         self._open_types = entity_types is None and relation_types is None
-        self._classes = _by_name([*(entity_types or ()), *(relation_types or ())])
+        self._classes = _by_name([*_listed(entity_types), *_listed(relation_types)])
         self._upgraders = load_upgraders(upgraders or ())
         path = sqlite_path(None if db_path is None else fspath(db_path), storage_uri, self.config)
         self._backend = SqliteBackend(path, self.config, clock or SystemClock(), read_only=read_only, create=create)
@@ -80,6 +85,9 @@ class Ontology:
 
     def list_commits(self, limit: int | None = None, since: int | None = None) -> list[Commit]:
         """Commits after `since`, newest first."""
+        if limit is not None:
+            check_number("list_commits", limit)
+        check_number("list_commits", since or 0)
         with self._backend.snapshot() as snapshot:
             return snapshot.commits(since=min(since or 0, snapshot.head()), before=None, limit=limit)
 
@@ -118,6 +126,8 @@ class Ontology:
         progress: Progress | None = None,
     ) -> Migration:
         """Preview the migration to the declared types; apply it with the preview's token, or with `force`."""
+        if token is not None and not apply:
+            raise InputError("migrate() was given a token but not told to apply.", hint="Pass apply=True as well.")
         migrator = Migrator(self._backend, list(self._classes.values()), self._upgraders)
         if apply or force:
             return migrator.apply(token, force=force, progress=progress)
@@ -180,6 +190,12 @@ class Ontology:
 
     def __repr__(self) -> str:
         return f"Ontology({self._backend.uri!r}, head={self.head()}, types=[{', '.join(self._classes)}])"
+
+
+def _listed(classes: Iterable[type[Any]] | None) -> list[type[Any]]:
+    if isinstance(classes, type):
+        raise ConfigError(f"Types are given as a list, not as {classes!r}.", hint=f"Write [{classes.__name__}].")
+    return list(classes or ())
 
 
 def _by_name(classes: Sequence[type[Any]]) -> dict[str, type[Any]]:

@@ -171,6 +171,8 @@ def test_two_models_in_a_union_are_told_apart_by_name():
     class Dog(BaseModel):
         name: str
 
+    lists = codec(list[Cat] | list[Dog])
+    assert [type(pet) for pet in lists.decode(lists.encode([Dog(name="b")]))] == [Dog]
     pets = codec(list[Cat | Dog])
     text = pets.encode([Cat(name="a"), Dog(name="b")])
     assert [type(pet) for pet in pets.decode(text)] == [Cat, Dog]

@@ -19,10 +19,11 @@ from ontologia.query.sql import NotNative
 from ontologia.testing.strategies import WIDE, aggregates, orders, places, predicates, rows
 
 often = settings(
-    max_examples=3 * settings().max_examples,
+    max_examples=2 * settings().max_examples,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 
+usually = settings(often, max_examples=settings().max_examples)
 SEVERAL_ROWS = st.lists(rows(), min_size=1, max_size=4)
 
 
@@ -61,7 +62,7 @@ def test_every_engine_filters_as_the_reference_does(
             assert found == expected, (engine.dialect.name, predicate, engine.condition(predicate))
 
 
-@often
+@usually
 @given(tables(), st.lists(predicates(sides=("self", "left")), min_size=2, max_size=4))
 def test_a_negation_is_the_exact_complement(
     engines: list[Engine], table: tuple[list[Row], list[list[Row]], list[list[Row]]], asked: list[Predicate]
@@ -77,7 +78,7 @@ def test_a_negation_is_the_exact_complement(
             assert sorted(both) == list(range(len(some))), (engine.dialect.name, predicate)
 
 
-@often
+@usually
 @given(st.lists(rows(), max_size=5), st.lists(orders(), min_size=2, max_size=4))
 def test_every_engine_sorts_as_the_reference_does(
     engines: list[Engine], some: list[Row], asked: list[list[Order]]
@@ -112,7 +113,7 @@ def slack_of(one: Aggregate, some: Sequence[Row]) -> float:
     return math.inf if largest > 8e307 else max(largest * 1e-12, 1e-320)
 
 
-@often
+@usually
 @given(st.lists(rows(), max_size=5), st.lists(aggregates(), min_size=3, max_size=6))
 def test_every_engine_computes_the_figures_of_the_reference(
     engines: list[Engine], some: list[Row], asked: list[Aggregate]
@@ -128,7 +129,7 @@ def test_every_engine_computes_the_figures_of_the_reference(
             assert same(found["it"], expected, slack_of(one, some)), (engine.dialect.name, one, found["it"], expected)
 
 
-@often
+@usually
 @given(
     st.lists(rows(), max_size=6),
     st.lists(places(single=True).map(lambda place: place.ref), min_size=1, max_size=2, unique_by=lambda ref: ref.label),

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from ontologia import Entity, Field, OntologiaConfig, Ontology, Relation
 from ontologia.cli import main
 
-MODELS = '''
+MODELS = """
 from typing import Any
 from ontologia import Entity, Field, Relation
 
@@ -33,7 +33,7 @@ class Product(Entity):
 
 class Subscription(Relation[Customer, Product]):
     seats: Field[int]
-'''
+"""
 """The module that users of the command line would have."""
 
 
@@ -41,7 +41,7 @@ class Customer(Entity):
     id: Field[str] = Field(primary_key=True)
     name: Field[str]
     tier: Field[str] = Field(default="Standard", index=True)
-    age: Field[int | None] = None
+    age: Field[int | None] = Field(default=None)
     profile: Field[dict[str, Any]] = Field(default_factory=dict[str, Any])
 
 
@@ -88,7 +88,6 @@ def program(
     *arguments: object,
     cwd: Path,
     env: Mapping[str, str] | None = None,
-    user: int | None = None,
     before: Callable[[], None] | None = None,
 ) -> Run:
     """`onto` as a program of its own."""
@@ -101,8 +100,7 @@ def program(
         text=True,
         timeout=120,
         check=False,
-        user=user,
-        preexec_fn=before,  # noqa: PLW1509 - limits of the child are set where no thread runs yet
+        preexec_fn=before,
     )
     return Run(result.returncode, result.stdout, result.stderr)
 
@@ -116,7 +114,7 @@ def shop(path: Path | str) -> Path:
                 [
                     Customer(id="c1", name="Alice", age=30, profile={"city": "Oslo", "pets": [{"kind": "cat"}]}),
                     Customer(id="c2", name="Bob", tier="Gold"),
-                    Customer(id="c3", name="Carol, née \"X\"\n", tier="", age=41),
+                    Customer(id="c3", name='Carol, née "X"\n', tier="", age=41),
                 ]
             )
             session.commit(meta={"source": "crm"})

@@ -108,7 +108,7 @@ def test_text_fits_80_columns(name: str) -> None:
 @pytest.mark.parametrize("name", READING)
 def test_reading_commands_leave_the_directory_as_it_was(name: str, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    onto(*[argument for argument in READING[name]])
+    onto(*READING[name])
     after = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "out"}
     assert after == before
 
@@ -165,8 +165,12 @@ def test_object_storage_is_said_to_come_later() -> None:
 
 
 CASES: dict[str, tuple[int, str, list[str]]] = {
-    "a typo in a field": (2, "query", ["query", "entities", "Customer", "--filter", "$.teir", "eq", '"x"']),
-    "a typo inside a relation's end": (2, "query", ["query", "relations", "Subscription", "--filter", "left.$.nam", "eq", "1"]),
+    "a typo in a field": (2, "unknown-field", ["query", "entities", "Customer", "--filter", "$.teir", "eq", '"x"']),
+    "a typo inside a relation's end": (
+        2,
+        "unknown-field",
+        ["query", "relations", "Subscription", "--filter", "left.$.nam", "eq", "1"],
+    ),
     "a value of the wrong type": (2, "query", ["query", "entities", "Customer", "--filter", "$.age", "gt", '"x"']),
     "a value that is not JSON": (2, "query", ["query", "entities", "Customer", "--filter", "$.tier", "eq", "Gold"]),
     "an unknown operator": (2, "usage", ["query", "entities", "Customer", "--filter", "$.tier", "is", '"Gold"']),
@@ -181,7 +185,11 @@ CASES: dict[str, tuple[int, str, list[str]]] = {
     "a missing commit": (1, "not-found", ["commits", "examine", "99"]),
     "a missing commit in a diff": (1, "not-found", ["diff", "1", "99"]),
     "a missing key": (1, "not-found", ["blame", "Customer", "nobody"]),
-    "a drop with a stale token": (7, "refused", ["schema", "drop", "relation", "Subscription", "--apply", "--token", "x"]),
+    "a drop with a stale token": (
+        7,
+        "refused",
+        ["schema", "drop", "relation", "Subscription", "--apply", "--token", "x"],
+    ),
     "a drop without a token": (7, "refused", ["schema", "drop", "relation", "Subscription", "--apply"]),
     "a store that is there": (7, "refused", ["init"]),
     "a reset with a stale token": (7, "refused", ["init", "--force", "--token", "x"]),
@@ -245,7 +253,9 @@ def test_every_error_has_an_exit_code_of_the_table() -> None:
 
 def test_an_unexpected_error_is_called_a_bug_and_shows_its_trace_on_request(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
-        "import ontologia.store.binding as b\ndef broken(*a):\n    raise ZeroDivisionError('oops')\nb.sqlite_path = broken\n"
+        "import ontologia.store.binding as binding\n"
+        "def broken(*arguments):\n    raise ZeroDivisionError('oops')\n"
+        "binding.sqlite_path = broken\n"
     )
     run = program("init", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert run.code == exits.FAILURE
@@ -273,7 +283,9 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_command_ends_with_130_and_without_a_trace(tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text("import sys, time\nsys.stderr.write('here\\n')\nsys.stderr.flush()\ntime.sleep(60)\n")
+    (tmp_path / "slow.py").write_text(
+        "import sys, time\nsys.stderr.write('here\\n')\nsys.stderr.flush()\ntime.sleep(60)\n"
+    )
     child = subprocess.Popen(
         [sys.executable, "-m", "ontologia.cli", "migrate", "--models", "slow"],
         cwd=tmp_path,
@@ -290,6 +302,11 @@ def test_an_interrupted_command_ends_with_130_and_without_a_trace(tmp_path: Path
     assert child.returncode == exits.INTERRUPTED
     assert err.strip().startswith("error[interrupted]")
     assert "Traceback" not in err
+
+
+def test_help_lists_the_exit_codes() -> None:
+    text = onto("--help").out
+    assert all(f"  {code:<4} {meaning}" in text for code, meaning in exits.MEANINGS.items())
 
 
 def test_version_and_help_work_as_a_program(tmp_path: Path) -> None:

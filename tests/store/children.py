@@ -1,6 +1,7 @@
 """What the children of the concurrency and durability tests do: `python children.py VERB PATH …`.
 
-Each verb prints one line per acknowledged commit and nothing else. Types are declared here so that parents and children share them.
+Each verb prints one line per acknowledged commit and nothing else. Types are declared here so that parents and
+children share them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from ontologia import Entity, Field, OntologiaConfig, OntologiaError, Ontology, Relation
@@ -47,6 +49,12 @@ class Pair(Relation[Item, Twin]):
     number: Field[int]
 
 
+def say(*words: object) -> None:
+    """Acknowledge something to the parent."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
 def open_items(path: str, **options: Any) -> Ontology:
     """The store of these tests; `settings` go to the config."""
     settings = {"lock_timeout_ms": 60_000, "sqlite_synchronous": "normal", **options.pop("settings", {})}
@@ -72,7 +80,7 @@ def write(path: str, writer: str, count: str) -> None:
         session = onto.session()
         session.ensure(Item(id=f"{writer}-{number}", writer=writer, number=number))
         session.ensure(Item(id="shared", writer=writer, number=number))
-        print(session.commit())
+        say(session.commit())
 
 
 def batches(path: str, writer: str) -> None:
@@ -81,7 +89,7 @@ def batches(path: str, writer: str) -> None:
     number = onto.head()
     while True:
         number += 1
-        print(write_batch(onto, writer, number), number)
+        say(write_batch(onto, writer, number), number)
 
 
 def until_refused(path: str, writer: str) -> None:
@@ -92,21 +100,21 @@ def until_refused(path: str, writer: str) -> None:
         while True:
             session = onto.session()
             session.ensure(Item(id=f"{writer}-{number}", writer=writer, number=number))
-            print(session.commit())
+            say(session.commit())
             number += 1
     except OntologiaError as error:
-        print(error.kind)
+        say(error.kind)
 
 
 def hold(path: str) -> None:
     """Hold the write lock until told to let go."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
-    print("held")
+    say("held")
     sys.stdin.readline()
     connection.execute("ROLLBACK")
     connection.close()
-    print("free")
+    say("free")
 
 
 def create(path: str) -> None:
@@ -115,7 +123,7 @@ def create(path: str) -> None:
     onto = open_items(path)
     session = onto.session()
     session.ensure(Item(id=str(os.getpid()), writer="w", number=1))
-    print(session.commit())
+    say(session.commit())
 
 
 def fork(path: str) -> None:
@@ -134,7 +142,7 @@ def fork(path: str) -> None:
     assert len(list(stream)) == 19
     assert status == 0, f"the child ended with {status}"
     assert onto.query().entities(Item).count() == 40
-    print(onto.head())
+    say(onto.head())
 
 
 def die(path: str, point: str) -> None:
@@ -142,7 +150,7 @@ def die(path: str, point: str) -> None:
     from ontologia.store.sqlite.writer import SqliteWriter
 
     onto = open_items(path)
-    print(write_batch(onto, "w", 1))
+    say(write_batch(onto, "w", 1))
 
     def killed(*_: Any, **__: Any) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -154,32 +162,28 @@ def die(path: str, point: str) -> None:
 
         return wrapped
 
+    place, _, method = point.partition("-")
+    if method in {"append", "publish"}:
+        setattr(SqliteWriter, method, killed if place == "before" else after(getattr(SqliteWriter, method)))
     match point:
-        case "before-append":
-            SqliteWriter.append = killed
-        case "after-append":
-            SqliteWriter.append = after(SqliteWriter.append)
-        case "before-publish":
-            SqliteWriter.publish = killed
-        case "after-publish":
-            SqliteWriter.publish = after(SqliteWriter.publish)
         case "migrating":
             newer = Ontology(path, entity_types=[ItemWithNote])
             newer.migrate(apply=True, force=True, progress=killed)
-        case _:
+        case "midway":
             session = onto.session()
             session.ensure_rows(Twin, [{"id": f"{at:06}", "number": 2, "filler": "y" * 50} for at in range(20_000)])
             session.commit(progress=killed)
-    write_batch(onto, "w", 2)
+        case _:
+            write_batch(onto, "w", 2)
 
 
 def fill(path: str) -> None:
     """Commit until the disk (as far as this process may fill it) is full; then make room and try the same again."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     onto = open_items(path)
-    print(write_batch(onto, "w", 1))
+    say(write_batch(onto, "w", 1))
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    used = os.path.getsize(path) + os.path.getsize(f"{path}-wal")
+    used = sum(Path(f"{path}{suffix}").stat().st_size for suffix in ("", "-wal"))
     resource.setrlimit(resource.RLIMIT_FSIZE, (used + 200_000, hard))
     number = 1
     session = onto.session()
@@ -187,12 +191,12 @@ def fill(path: str) -> None:
         while True:
             number += 1
             session.ensure(Twin(id=f"{number}-{at}", number=number, filler="z" * 500) for at in range(100))
-            print(session.commit())
+            say(session.commit())
     except OntologiaError as error:
-        print(error.kind)
-    print(onto.head(), onto.query().entities(Twin).count())
+        say(error.kind)
+    say(onto.head(), onto.query().entities(Twin).count())
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    print(session.commit())
+    say(session.commit())
 
 
 VERBS: dict[str, Callable[..., None]] = {

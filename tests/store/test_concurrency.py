@@ -78,7 +78,9 @@ def test_readers_see_whole_commits_only(path: str) -> None:
     with Child(SCRIPT, ["batches", path, "w"]) as child:
         for _ in range(60):
             pairs = onto.query().relations(Pair).collect()
-            numbers = {(pair.number, pair.left and pair.left.number, pair.right and pair.right.number) for pair in pairs}
+            numbers = {
+                (pair.number, pair.left and pair.left.number, pair.right and pair.right.number) for pair in pairs
+            }
             assert len(pairs) == 20
             assert len(numbers) == 1, "relations and their ends come from one moment"
             assert len(set(next(iter(numbers)))) == 1
@@ -157,7 +159,11 @@ def test_a_migration_refuses_those_who_still_write_the_old_type(path: str) -> No
     assert kind == "schema-outdated"
     stored = newer.query().entities(ItemWithNote).where(ItemWithNote.writer == "late")
     assert stored.count() == len(acknowledged)
-    for read in (old.query().entities(Item).collect, old.query().entities(Item).count, old.query().relations(Pair).collect):
+    for read in (
+        old.query().entities(Item).collect,
+        old.query().entities(Item).count,
+        old.query().relations(Pair).collect,
+    ):
         with pytest.raises(SchemaOutdatedError):
             read()
     assert newer.verify() == []

@@ -1,4 +1,4 @@
-"""What is acknowledged stays, whatever happens to the process or the disk: killed at chosen and at random points, or full.
+"""What is acknowledged stays, whatever happens to the process or the disk: killed anywhere, or full.
 
 The children of these tests are in `children.py`; a child that is killed leaves the file as it was at that instant.
 """
@@ -126,9 +126,12 @@ def test_a_full_file_system_is_a_typed_error(tmp_path: Path) -> None:
     place = tmp_path / "small"
     place.mkdir()
     mount = shutil.which("mount")
-    if mount is None or subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True, check=False
-    ).returncode:
+    if (
+        mount is None
+        or subprocess.run(
+            [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True, check=False
+        ).returncode
+    ):
         pytest.skip("this user may not mount a file system")
     try:
         from ontologia import StorageBackendError

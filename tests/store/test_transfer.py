@@ -38,22 +38,22 @@ class Note(BaseModel):
 
 class Thing(Entity):
     id: Field[str] = Field(primary_key=True)
-    text: Field[str | None] = None
-    number: Field[int | None] = None
-    ratio: Field[float | None] = None
-    flag: Field[bool | None] = None
-    price: Field[Decimal | None] = None
-    moment: Field[datetime | None] = None
-    day: Field[date | None] = None
-    clock: Field[time | None] = None
-    blob: Field[bytes | None] = None
-    token: Field[UUID | None] = None
-    colour: Field[Colour | None] = None
-    level: Field[Literal[1, 2, 3] | None] = None
-    anything: Field[Any] = None
+    text: Field[str | None] = Field(default=None)
+    number: Field[int | None] = Field(default=None)
+    ratio: Field[float | None] = Field(default=None)
+    flag: Field[bool | None] = Field(default=None)
+    price: Field[Decimal | None] = Field(default=None)
+    moment: Field[datetime | None] = Field(default=None)
+    day: Field[date | None] = Field(default=None)
+    clock: Field[time | None] = Field(default=None)
+    blob: Field[bytes | None] = Field(default=None)
+    token: Field[UUID | None] = Field(default=None)
+    colour: Field[Colour | None] = Field(default=None)
+    level: Field[Literal[1, 2, 3] | None] = Field(default=None)
+    anything: Field[Any] = Field(default=None)
     tags: Field[list[str]] = Field(default_factory=list[str])
-    note: Field[Note | None] = None
-    either: Field[int | str | Decimal | None] = None
+    note: Field[Note | None] = Field(default=None)
+    either: Field[int | str | Decimal | None] = Field(default=None)
 
 
 class Counter(Entity):
@@ -62,7 +62,7 @@ class Counter(Entity):
 
 class Link(Relation[Thing, Counter]):
     slot: Field[str] = Field(instance_key=True)
-    weight: Field[float] = 1.0
+    weight: Field[float] = Field(default=1.0)
 
 
 class Pair(Relation[Counter, Counter]):
@@ -71,13 +71,17 @@ class Pair(Relation[Counter, Counter]):
 
 CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in (Thing, Counter, Link, Pair)}
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=12)
-awkward = st.sampled_from(["", " ", "-", "null", "NaN", '"', 'a"b', "a,b", "a\nb", "a\r\nb", "\r", "007", "1e5", "true"])
+awkward = st.sampled_from(
+    ["", " ", "-", "null", "NaN", '"', 'a"b', "a,b", "a\nb", "a\r\nb", "\r", "007", "1e5", "true"]
+)
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
 )
-zones = st.sampled_from([None, UTC, timezone(timedelta(hours=5, minutes=30)), timezone(-timedelta(hours=3, seconds=7))])
+zones: st.SearchStrategy[Any] = st.sampled_from(
+    [None, UTC, timezone(timedelta(hours=5, minutes=30)), timezone(-timedelta(hours=3, seconds=7))]
+)
 moments = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=zones)  # noqa: DTZ001 - naive ones too
 decimals = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30)
 floats = st.floats(allow_nan=False) | st.just(math.inf)
@@ -131,7 +135,8 @@ def everything(store: Ontology) -> dict[str, list[str]]:
     """The whole content, as text that shows types and scales."""
     return {
         name: sorted(
-            repr(one) for one in (store.query().entities(cls) if issubclass(cls, Entity) else store.query().relations(cls))
+            repr(one)
+            for one in (store.query().entities(cls) if issubclass(cls, Entity) else store.query().relations(cls))
         )
         for name, cls in CLASSES.items()
     }
@@ -232,7 +237,7 @@ def attempt(tmp_path: Path, name: str, content: str | bytes, **options: Any) -> 
     ],
 )
 def test_a_bad_row_names_its_line_and_column(
-    tmp_path: Path, name: str, content: str, line: int, column: str | None, words: str
+    tmp_path: Path, *, name: str, content: str, line: int, column: str | None, words: str
 ) -> None:
     with pytest.raises(RowError, match=words) as caught:
         attempt(tmp_path, name, content)
@@ -262,7 +267,7 @@ def test_nothing_of_a_bad_import_is_kept(tmp_path: Path) -> None:
 def test_text_that_is_not_utf8_is_a_row_error(tmp_path: Path) -> None:
     for name in ("Thing.csv", "Thing.jsonl"):
         with pytest.raises(RowError):
-            attempt(tmp_path, name, b'id,text\na,\xff\xfe\n' if name.endswith("csv") else b'{"id": "\xff"}\n')
+            attempt(tmp_path, name, b"id,text\na,\xff\xfe\n" if name.endswith("csv") else b'{"id": "\xff"}\n')
 
 
 def test_a_parquet_file_that_is_none_is_an_input_error(tmp_path: Path) -> None:
@@ -319,8 +324,8 @@ def test_a_file_must_say_its_type(tmp_path: Path) -> None:
         attempt(tmp_path, "Thing.txt", "")
     with pytest.raises(NotFoundError):
         source_files([tmp_path / "nowhere.csv"], None, CLASSES)
+    (tmp_path / "empty").mkdir()
     with pytest.raises(NotFoundError):
-        (tmp_path / "empty").mkdir()
         source_files([tmp_path / "empty"], None, CLASSES)
 
 

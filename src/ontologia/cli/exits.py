@@ -13,9 +13,9 @@ OK, FAILURE, USAGE, SCHEMA, UNHEALTHY, STORAGE, CONFLICT, REFUSED, INTERRUPTED =
 MEANINGS: dict[int, str] = {
     OK: "done",
     FAILURE: "failed: a bad row, nothing found, another writer in the way",
-    USAGE: "the command makes no sense: an unknown option, type, field or setting",
-    SCHEMA: "declared and stored types differ, or old rows cannot be upgraded",
-    UNHEALTHY: "the store is not what was committed, or `doctor` found a fault",
+    USAGE: "makes no sense: an unknown option, type, field or setting",
+    SCHEMA: "declared and stored types differ, or old rows need an upgrader",
+    UNHEALTHY: "the store is not what was committed, or doctor found a fault",
     STORAGE: "no store there, or the storage underneath failed",
     CONFLICT: "an import met existing rows with other values",
     REFUSED: "refused for safety: a confirmation or token is missing or stale",

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import click
 
-from ontologia.errors import QueryError
+from ontologia.errors import QueryError, UnknownFieldError
 from ontologia.model.spec import Kind, TypeSpec
 from ontologia.query.expr import FieldExpr, Order, Predicate, left, right
 
@@ -122,18 +122,24 @@ def field_at(cls: type[Any], path: str) -> FieldExpr[Any]:
         if spec.kind != "relation":
             raise QueryError(f"{path}: {spec.name} is an entity and has no {side} end.")
         first, *inner = _segments(rest)
-        field = getattr(left(cls) if side == "left" else right(cls), first)
+        end: type[Any] = cls.__ends__[side == "right"]
+        field = getattr(left(cls) if side == "left" else right(cls), _known(end.__spec__, first))
     else:
         first, *inner = _segments(path)
-        names = [*(("left_key", "right_key") if spec.kind == "relation" else ()), *spec.by_name]
-        if first not in names:
-            raise QueryError(
-                f"{spec.name} has no field {first!r}.", hint=f"Fields: {', '.join(names)}.", field=first, known=names
-            )
-        field = getattr(cls, first)
+        field = getattr(cls, _known(spec, first))
     for segment in inner:
         field = field[segment]
     return field
+
+
+def _known(spec: TypeSpec, name: str) -> str:
+    """The name of a field, or an error that lists those there are."""
+    names = [*(("left_key", "right_key") if spec.kind == "relation" else ()), *spec.by_name]
+    if name not in names:
+        raise UnknownFieldError(
+            f"{spec.name} has no field {name!r}.", hint=f"Fields: {', '.join(names)}.", field=name, known=names
+        )
+    return name
 
 
 def _segments(path: str) -> list[str]:

@@ -1,4 +1,7 @@
-"""Options that several commands share, and what fills in type names when a shell asks for completions."""
+"""Options that several commands share, and the completion of type names.
+
+Completing reads the store; whatever goes wrong there, a shell gets no suggestions and no message.
+"""
 
 from __future__ import annotations
 

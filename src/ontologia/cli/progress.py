@@ -1,4 +1,7 @@
-"""A progress bar on stderr, when there is a terminal to see it, and nothing anywhere else."""
+"""A progress bar on stderr, when there is a terminal to see it.
+
+In a pipe there is nothing to report to, so that logs stay clean. rich is loaded only when a bar is drawn.
+"""
 
 from __future__ import annotations
 

@@ -94,7 +94,15 @@ def _wants_json(args: Sequence[str]) -> bool:
     return "--json" in args or "--format=json" in args or ("--format", "json") in pairwise(args)
 
 
-@click.group(cls=Root, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
+def _exit_codes() -> str:
+    lines = [f"  {code:<4} {meaning}" for code, meaning in exits.MEANINGS.items()]
+    # A \b keeps click from making one paragraph of the lines.
+    return "\n".join(["\b", "Exit codes:", *lines])
+
+
+@click.group(
+    cls=Root, sections=SECTIONS, epilog=_exit_codes(), context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="onto")
 def main() -> None:
     """Keep typed entities and relations in an append-only log, and ask what is, and what was, true.

@@ -51,10 +51,13 @@ class Meta:
     committed_at: datetime
 
 
-class _FieldNames(type):
-    """Tells what fields there are when one is misspelt at class level, as in a query."""
+if TYPE_CHECKING:
+    # A checker that saw the other one would take every misspelt name for a field.
+    _FieldNames = type
+else:
 
-    if not TYPE_CHECKING:  # a checker that saw it would take every name for a field
+    class _FieldNames(type):
+        """Tells what fields there are when one is misspelt at class level, as in a query."""
 
         def __getattr__(cls, name: str) -> NoReturn:
             spec = cls.__dict__.get("__spec__")
@@ -70,7 +73,7 @@ class _FieldNames(type):
 class Stored(metaclass=_FieldNames):
     """What entities and relations have in common. Declare `Entity` or `Relation[...]`, not this."""
 
-    __slots__ = ("__dict__", "__weakref__", "_origin")
+    __slots__ = ("_origin",)
     __spec__: ClassVar[TypeSpec]
     __declaration__: ClassVar[Declaration | None] = None
     __encoder__: ClassVar[Callable[[Any], tuple[Any, ...]]]

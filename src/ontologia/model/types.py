@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum, Flag
-from typing import Annotated, Any, Literal, NewType, NoReturn, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, NewType, NoReturn, TypeVar, Union, get_args, get_origin
 from uuid import UUID
 
 import pydantic
@@ -194,19 +194,13 @@ class _Reader:
                 self.refuse(cls, f"the value of {member.name} must be a str, an int, a float or a bool")
         if not members:
             self.refuse(cls, "it has no members")
-        return Choice("enum", members, cls.__name__, cls)
+        return _choice(cls, list(members))
 
     def literal(self, values: tuple[Any, ...], annotation: Any) -> Shape:
-        chosen = [value for value in values if value is not None]
-        for value in chosen:
-            if not isinstance(choice_value(value), str | int | bytes):
+        for value in values:
+            if value is not None and not isinstance(choice_value(value), str | int | bytes):
                 self.refuse(annotation, f"{value!r} is neither str, int, bool nor bytes")
-        if any(isinstance(value, bytes) for value in chosen) and not all(isinstance(value, bytes) for value in chosen):
-            self.refuse(annotation, "it mixes bytes and other values")
-        parts: list[Shape] = [_literal(chosen)] if chosen else []
-        if len(chosen) < len(values):
-            parts.append(Scalar("null"))
-        return self.union(parts, annotation)
+        return self.union([Scalar("null") if value is None else _only(value) for value in values], annotation)
 
     def union(self, members: list[Shape], annotation: Any) -> Shape:
         flat: list[Shape] = []
@@ -226,29 +220,32 @@ class _Reader:
         return UnionOf(tuple(sorted(flat, key=lambda member: canonical_json(canonical(member, named=True)))))
 
 
-def _literal(values: list[Any]) -> Choice:
-    ordered = sorted({(type(value).__name__, repr(value)): value for value in values}.items())
-    return Choice(
-        "literal", tuple(value for _, value in ordered), f"Literal[{', '.join(key[1] for key, _ in ordered)}]"
-    )
+def _only(value: Any) -> Choice:
+    """The choice of one value: a member of an enum, or a literal."""
+    if isinstance(value, Enum):
+        return Choice("enum", (value,), type(value).__name__, type(value))
+    return Choice("literal", (value,), f"Literal[{value!r}]")
 
 
 def _merged(members: list[Shape]) -> list[Shape]:
-    """Members of a union without repetition: all literals in one, and none that a plain member already covers."""
-    unique = list(dict.fromkeys(member for member in members if not _is_literal(member)))
-    plain = {member.name for member in unique if isinstance(member, Scalar)}
-    values = [
-        value
-        for member in members
-        if _is_literal(member)
-        for value in cast("Choice", member).members
-        if isinstance(value, Enum) or type(value).__name__ not in plain
-    ]
-    return [*unique, _literal(values)] if values else unique
+    """Members of a union without repetition: choices of one sort in one, none that a plain member already covers."""
+    rest = list(dict.fromkeys(member for member in members if not isinstance(member, Choice)))
+    plain = {member.name for member in rest if isinstance(member, Scalar)}
+    chosen: dict[Any, list[Any]] = {}
+    for member in members:
+        for value in member.members if isinstance(member, Choice) else ():
+            # Bytes are apart because as JSON they would look like text.
+            sort = type(value) if isinstance(value, Enum | bytes) else "literal"
+            if isinstance(value, Enum) or type(value).__name__ not in plain:
+                chosen.setdefault(sort, []).append(value)
+    return [*rest, *(_choice(sort, values) for sort, values in chosen.items())]
 
 
-def _is_literal(shape: Shape) -> bool:
-    return isinstance(shape, Choice) and shape.form == "literal"
+def _choice(sort: Any, values: list[Any]) -> Choice:
+    ordered = [value for _, value in sorted({(type(v).__name__, repr(v)): v for v in values}.items())]
+    if isinstance(ordered[0], Enum):
+        return Choice("enum", tuple(ordered), sort.__name__, sort)
+    return Choice("literal", tuple(ordered), f"Literal[{', '.join(map(repr, ordered))}]")
 
 
 def shape_of(annotation: Any, where: str) -> Shape:

@@ -94,6 +94,9 @@ def _plain(ref: Ref, value: Any, kind: Kind, place: Place, encode: Encode | None
             return str(value if isinstance(value, UUID) else UUID(value))
         except (ValueError, AttributeError, TypeError):
             _wrong(ref, "UUID", value)
+    if kind is Kind.DECIMAL and isinstance(value, float) and math.isfinite(value):
+        # As when an object is made: 7.1 is the decimal 7.1, not the binary fraction beside it.
+        return Decimal(repr(value))
     if encode is None or _fits(kind, value):
         return value
     try:

@@ -102,10 +102,10 @@ class _Rows(Tabular, Generic[T]):
         return replace(self, scan=replace(self.scan, offset=check_number("offset", number)))
 
     def as_of(self, moment: int | datetime) -> Self:
-        """The state after a commit, or at a moment."""
+        """The state after a commit, or at a moment; a moment without a time zone is local time, as in Python."""
         if isinstance(moment, bool) or not isinstance(moment, (int, datetime)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise QueryError(f"as_of() takes a commit id or a datetime, not {moment!r}.")
-        at = moment if isinstance(moment, datetime) else check_number("as_of", moment, signed=True)
+        at = moment.astimezone() if isinstance(moment, datetime) else check_number("as_of", moment, signed=True)
         return self._window(Window(Mode.AS_OF, 0, at))
 
     def with_history(self) -> Self:
@@ -192,7 +192,7 @@ class _Rows(Tabular, Generic[T]):
         scan = self.scan
         parts = [f"{'entities' if scan.kind == 'entity' else 'relations'}({scan.type_name})"]
         if scan.window.mode is not Mode.LATEST:
-            parts.append(f"[{scan.window.describe()}]")
+            parts.append(scan.window.describe())
         if scan.where is not None:
             parts.append(f"where({scan.where!r})")
         if scan.order:
@@ -212,6 +212,11 @@ class EntityQuery(_Rows[E]):
         text = key_text(self.cls, key)
         if self.scan == Scan("entity", self.scan.type_name):
             return self.source.get(self.cls, text)
+        if self.scan.window.mode is Mode.HISTORY:
+            raise QueryError(
+                f"In a history window a {self.scan.type_name} has many versions; get() gives one.",
+                hint="Use as_of(...).get(key), or where(...).collect() for all versions.",
+            )
         lookup = Lookup("key", (text,))
         return next(iter(replace(self, scan=replace(self.scan, lookup=lookup))), None)
 
@@ -226,6 +231,16 @@ class EntityQuery(_Rows[E]):
 
 class RelationQuery(_Rows[R]):
     """A question about relations of one type; `left(R)` and `right(R)` reach the ends."""
+
+    def get(self, left_key: object, right_key: object, instance_key: str | None = None) -> R | None:
+        """The relation between two keys (and of an instance, when it has one), or None."""
+        field = self.cls.__spec__.key_field
+        if (field is None) != (instance_key is None):
+            name = self.scan.type_name
+            says = "has no instance key" if field is None else f"needs the instance key {field.name!r} too"
+            raise QueryError(f"{name} {says}.")
+        wanted = self.where(self.cls.left_key == str(left_key), self.cls.right_key == str(right_key))
+        return (wanted if field is None else wanted.where(getattr(self.cls, field.name) == instance_key)).first()
 
 
 @dataclass(frozen=True, slots=True)

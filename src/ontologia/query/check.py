@@ -12,7 +12,7 @@ from uuid import UUID
 from ontologia.errors import QueryError
 from ontologia.model.spec import TypeSpec
 from ontologia.query.aggregates import Aggregate, check_where
-from ontologia.query.expr import FieldExpr
+from ontologia.query.expr import FieldExpr, sortable
 from ontologia.query.predicates import Order, Predicate, Ref, comparisons
 
 _LARGEST = 2**63 - 1
@@ -50,11 +50,9 @@ def _names(spec: TypeSpec) -> str:
 def check_order(cls: type[Any], criterion: object) -> Order:
     """The sort criterion meant by a field, or by its asc() or desc()."""
     if isinstance(criterion, FieldExpr):
-        criterion = criterion.asc()
+        criterion = Order(sortable(criterion.ref, "order_by() and group_by()"))
     if not isinstance(criterion, Order):
         raise QueryError(f"Expected a field such as {cls.__name__}.name, not {criterion!r}.")
-    if criterion.ref.side != "self" or criterion.ref.each is not None:
-        raise QueryError(f"{criterion.ref!r} has no single value per row to sort or group by.")
     check_ref(cls, criterion.ref)
     return criterion
 
@@ -89,4 +87,10 @@ def key_text(cls: type[Any], key: object) -> str:
     """The text under which a key is stored."""
     if isinstance(key, bool) or not isinstance(key, (str, int, UUID)):
         raise QueryError(f"{cls.__name__} keys are text, int or UUID, not {key!r}.")
+    field = cls.__spec__.key_field
+    if field is not None and field.type == "uuid" and not isinstance(key, UUID):
+        try:
+            return str(UUID(str(key)))
+        except ValueError as error:
+            raise QueryError(f"{key!r} is not a UUID, which keys of {cls.__name__} are.") from error
     return str(key)

@@ -41,11 +41,13 @@ class Window:
     def describe(self) -> str:
         match self.mode:
             case Mode.LATEST:
-                return "latest"
+                return "latest()"
             case Mode.AS_OF:
-                return f"as of {self.high}"
+                return f"as_of({self.high})"
+            case Mode.HISTORY if self.high is None:
+                return f"history_since({self.low})" if self.low else "with_history()"
             case Mode.HISTORY:
-                return f"history of commits {self.low + 1}..{'head' if self.high is None else self.high}"
+                return f"between({self.low + 1}, {self.high})"
 
 
 LATEST = Window()

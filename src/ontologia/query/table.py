@@ -1,6 +1,6 @@
 """Results as tables for other libraries, through Arrow.
 
-Anything that gives an Arrow table gains frames, the PyCapsule interface and a notebook view; libraries are loaded on use.
+Anything that gives an Arrow table gains frames, the PyCapsule interface and a notebook view; libraries load on use.
 """
 
 from __future__ import annotations

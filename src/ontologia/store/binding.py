@@ -14,9 +14,7 @@ _SQLITE = "sqlite:"
 def sqlite_path(db_path: str | None, storage_uri: str | None, config: OntologiaConfig) -> str:
     """The SQLite file that these arguments and settings name."""
     if db_path is None and storage_uri is None:
-        db_path, storage_uri = config.db, config.storage_uri
-        if storage_uri is not None:
-            db_path = None
+        db_path, storage_uri = _configured(config)
     from_uri = None if storage_uri is None else path_of_uri(storage_uri)
     if db_path is not None and db_path.startswith((_SQLITE, "s3://", "gs://", "az://")):
         raise ConfigError(f"{db_path!r} is a URI, not a path.", hint="Pass it as storage_uri.")
@@ -25,6 +23,14 @@ def sqlite_path(db_path: str | None, storage_uri: str | None, config: OntologiaC
             f"The path {db_path!r} and the URI {storage_uri!r} name different stores.", hint="Give only one of them."
         )
     return db_path or from_uri or DEFAULT_DB
+
+
+def _configured(config: OntologiaConfig) -> tuple[str | None, str | None]:
+    """The path or the URI of the settings, whichever comes from the stronger place; the URI when both do."""
+    if config.db is None or config.storage_uri is None:
+        return config.db, config.storage_uri
+    strength = [config.strength(name) for name in ("db", "storage_uri")]
+    return (config.db, None) if strength[0] > strength[1] else (None, config.storage_uri)
 
 
 def path_of_uri(uri: str) -> str:

@@ -10,14 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from ontologia.base.canonical import sha256_json
 from ontologia.errors import MigrationError, MigrationTokenError, MissingUpgraderError
 from ontologia.model.diff import SchemaDiff
-from ontologia.model.physical import from_physical, to_physical
-from ontologia.model.rows import from_stored, identity, stored_values
-from ontologia.model.upgrade import Upgraders, upgrade_row
+from ontologia.model.physical import from_physical
+from ontologia.model.upgrade import Upgraders
 from ontologia.query.aggregates import count
 from ontologia.query.plan import Aggregation, Scan
 from ontologia.store.catalog import StoredType
@@ -25,6 +22,7 @@ from ontologia.store.commits import ROWS_PER_BLOCK
 from ontologia.store.drift import Drift, diffs_of, drifted
 from ontologia.store.protocol import Backend, Progress, Snapshot, VersionedRow, Writer
 from ontologia.store.reconcile import Delta, Row
+from ontologia.store.upgrading import RowUpgrade, first_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,22 +126,14 @@ class Migrator:
         return done
 
     def _upgraded(self, cls: type[Any], stored: StoredType, rows: Iterator[VersionedRow]) -> Iterator[Row]:
-        spec = cls.__spec__
-        chain = [version.spec for version in stored.versions]
-        width = len(spec.identity)
+        upgrade = RowUpgrade(cls, stored, self._upgraders)
         for found in rows:
-            key = found.row[:width]
-            values = from_physical(found.version.spec, found.row)
             try:
-                thing = from_stored(cls, key, upgrade_row(chain, self._upgraders, found.version.version, values, key))
-                if identity(thing) != key:
-                    raise ValueError(f"the upgrader changed the key to {identity(thing)!r}")  # noqa: TRY301
-                current = stored_values(thing)
+                yield upgrade.rewrite(found)
             except MissingUpgraderError:
                 raise
             except Exception as error:
-                raise _row_error(stored, key, values, error) from error
-            yield to_physical(spec, key, [current[field.name] for field in spec.fields])
+                raise _row_error(stored, found, error) from error
 
 
 def _blocks(rows: Iterator[Row]) -> Iterator[list[Row]]:
@@ -187,11 +177,12 @@ def _missing(plan: Migration) -> MissingUpgraderError:
     )
 
 
-def _row_error(stored: StoredType, key: Row, values: dict[str, Any], error: Exception) -> MigrationError:
+def _row_error(stored: StoredType, found: VersionedRow, error: Exception) -> MigrationError:
+    key = found.row[: len(stored.spec.identity)]
     shown: Any = key[0] if len(key) == 1 else key
-    why = error.errors(include_url=False)[0]["msg"] if isinstance(error, ValidationError) else str(error)
+    values = from_physical(found.version.spec, found.row)
     return MigrationError(
-        f"{stored.name} {shown!r} could not be migrated ({type(error).__name__}: {why}); its old values: {values!r}.",
+        f"{stored.name} {shown!r} could not be migrated ({first_reason(error)}); its old values: {values!r}.",
         hint="Nothing was changed; fix the upgrader or the row and try again.",
         type_name=stored.name,
         key=shown,

@@ -144,6 +144,10 @@ class Backend(Protocol):
         """`(commit_id, *physical row)` of the current state of one entity, by the shortest way there is."""
         ...
 
+    def current_count(self, stored: StoredType) -> int:
+        """How many current rows a type has, without counting them."""
+        ...
+
     def snapshot(self, *, single: bool = False) -> AbstractContextManager[Snapshot]:
         """A consistent view; `single` promises one statement, which needs no transaction."""
         ...

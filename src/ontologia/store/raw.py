@@ -17,7 +17,7 @@ from ontologia.query.plan import Scan
 from ontologia.query.sql import NotNative
 from ontologia.store.catalog import SchemaVersion, StoredType
 from ontologia.store.protocol import Snapshot, VersionedRow
-from ontologia.store.reads import declared, visible_versions
+from ontologia.store.reads import visible_versions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,17 +27,20 @@ META_COLUMNS = ("commit_id", "schema_version_id")
 
 def raw_rows(snapshot: Snapshot, cls: type[Any], scan: Scan) -> Iterator[VersionedRow]:
     """Rows of a concrete scan with their versions, in order."""
-    stored = declared(snapshot.catalog(), cls)
+    spec: TypeSpec = cls.__spec__
+    stored = snapshot.catalog().find(spec.kind, spec.name)
     if stored is None:
         return iter(())
-    native = _native(snapshot, stored, scan)
+    native = _native(snapshot, spec, stored, scan)
     if native is not None:
         return (VersionedRow(row[0], stored.current, row[1:]) for row in native)
-    return _filtered(snapshot.raw(stored, scan.window, scan.lookup), stored, scan)
+    return _filtered(snapshot.raw(stored, scan.window, scan.lookup), spec, scan)
 
 
-def _native(snapshot: Snapshot, stored: StoredType, scan: Scan) -> Iterator[tuple[Any, ...]] | None:
-    """Rows straight from the engine, when all are in the current version and it can filter them."""
+def _native(snapshot: Snapshot, spec: TypeSpec, stored: StoredType, scan: Scan) -> Iterator[tuple[Any, ...]] | None:
+    """Rows straight from the engine, when all are in the declared version and it can filter them."""
+    if stored.spec.fingerprint != spec.fingerprint:
+        return None
     if not visible_versions(stored, scan.window) <= {stored.current.version}:
         return None
     try:
@@ -46,11 +49,10 @@ def _native(snapshot: Snapshot, stored: StoredType, scan: Scan) -> Iterator[tupl
         return None
 
 
-def _filtered(rows: Iterable[VersionedRow], stored: StoredType, scan: Scan) -> Iterator[VersionedRow]:
+def _filtered(rows: Iterable[VersionedRow], spec: TypeSpec, scan: Scan) -> Iterator[VersionedRow]:
     if scan.where is None and not scan.order and not scan.sliced:
         return iter(rows)
-    known = dict.fromkeys(stored.spec.by_name)
-    pairs = [(row, {**known, **_by_name(row.version.spec, row.row)}) for row in rows]
+    pairs = [(row, _comparable_values(spec, row)) for row in rows]
     if scan.where is not None:
         where = scan.where
         pairs = [pair for pair in pairs if reference.matches(where, pair[1])]
@@ -58,6 +60,15 @@ def _filtered(rows: Iterable[VersionedRow], stored: StoredType, scan: Scan) -> I
         pairs = reference.sort_rows(pairs, scan.order, key=lambda pair: pair[1])
     end = None if scan.limit is None else scan.offset + scan.limit
     return (row for row, _ in pairs[scan.offset : end])
+
+
+def _comparable_values(spec: TypeSpec, found: VersionedRow) -> dict[str, Any]:
+    """Values as the declared type's conditions can test them; null where the version has none of that kind."""
+    fields = found.version.spec.by_name
+    values = _by_name(found.version.spec, found.row)
+    same = {f.name for f in spec.fields if f.name in fields and fields[f.name].kind is f.kind}
+    ends = {name: values[name] for name in ("left_key", "right_key") if spec.kind == "relation"}
+    return {f.name: values[f.name] if f.name in same else None for f in spec.fields} | ends
 
 
 def _by_name(spec: TypeSpec, row: tuple[Any, ...]) -> dict[str, Any]:
@@ -86,19 +97,20 @@ def arrow_table(snapshot: Snapshot, cls: type[Any], scan: Scan, *, meta: bool) -
     """Raw rows of a concrete scan as one Arrow table; versions with other columns are united by name."""
     import pyarrow as pa
 
-    stored = declared(snapshot.catalog(), cls)
+    spec: TypeSpec = cls.__spec__
+    stored = snapshot.catalog().find(spec.kind, spec.name)
     if stored is None:
-        return _table(cls.__spec__, [], None, meta=meta)
-    native = _native(snapshot, stored, scan)
+        return _table(spec, [], None, meta=meta)
+    native = _native(snapshot, spec, stored, scan)
     if native is not None:
         return _table(stored.spec, list(native), stored.current, meta=meta).select(_column_names(cls, meta=meta))
     by_version: dict[int, tuple[SchemaVersion, list[tuple[Any, ...]]]] = {}
-    for found in _filtered(snapshot.raw(stored, scan.window, scan.lookup), stored, scan):
+    for found in _filtered(snapshot.raw(stored, scan.window, scan.lookup), spec, scan):
         rows = by_version.setdefault(found.version.version, (found.version, []))[1]
         rows.append((found.commit_id, *found.row))
     tables = [_table(version.spec, rows, version, meta=meta) for version, rows in by_version.values()]
     if not tables:
-        return _table(cls.__spec__, [], None, meta=meta)
+        return _table(spec, [], None, meta=meta)
     return pa.concat_tables([_comparable_types(table, tables) for table in tables], promote_options="permissive")
 
 

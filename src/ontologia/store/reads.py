@@ -14,25 +14,29 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from ontologia.errors import MissingUpgraderError, SchemaBoundaryError
-from ontologia.model.physical import from_physical, to_physical
-from ontologia.model.rows import decode_value, from_stored, hydrator, identity, stored_values
+from ontologia.model.physical import from_physical
+from ontologia.model.rows import decode_value, hydrator, identity
 from ontologia.model.spec import TypeSpec
-from ontologia.model.upgrade import Upgraders, upgrade_row
+from ontologia.model.upgrade import Upgraders
 from ontologia.query import reference
+from ontologia.query.aggregates import Fn, count
 from ontologia.query.builder import Explanation
 from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
 from ontologia.query.predicates import Predicate, comparisons
 from ontologia.query.sql import NotNative
-from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
+from ontologia.store.catalog import Catalog, StoredType
 from ontologia.store.convert import converter
 from ontologia.store.drift import outdated
 from ontologia.store.protocol import Backend, Snapshot, StaleCatalog, VersionedRow
 from ontologia.store.reconcile import Row
+from ontologia.store.upgrading import RowUpgrade, first_reason
 
 T = TypeVar("T")
 Candidate = tuple[int, Row, dict[str, Any]]
 """Commit, physical row in today's type, stored values by name."""
 _ATTEMPTS = 5
+_VALUES = frozenset({Fn.MIN, Fn.MAX})
+"""Figures that are values of the field itself."""
 _EDGES_TOGETHER = 1 << 17
 """Relations whose ends are read at once: so many that a query takes a fixed number of statements, yet not without end,
 so that walking millions of them takes bounded memory."""
@@ -64,10 +68,7 @@ class Reader:
         return self.retrying(lambda: self._get(cls, key))
 
     def _get(self, cls: type[Any], key: str) -> Any:
-        backend = self.backend
-        if not self._cache_serves(cls):
-            backend.refresh()
-        stored = declared(backend.cached_catalog(), cls)
+        backend, stored = self.backend, self._declared_now(cls)
         if stored is None:
             return None
         found = backend.current_row(stored, key)
@@ -122,6 +123,12 @@ class Reader:
         with self.backend.snapshot(single=single) as snapshot:
             yield snapshot, resolve(snapshot, scan)
 
+    def _declared_now(self, cls: type[Any]) -> StoredType | None:
+        """The stored type of a class by the catalog at hand, which is read again when it does not serve."""
+        if not self._cache_serves(cls):
+            self.backend.refresh()
+        return declared(self.backend.cached_catalog(), cls)
+
     def _cache_serves(self, cls: type[Any]) -> bool:
         """Whether the catalog at hand has the type as declared; if not, another process may have changed it since."""
         spec: TypeSpec = cls.__spec__
@@ -174,31 +181,13 @@ class Reader:
         self, snapshot: Snapshot, cls: type[Any], stored: StoredType, window: Window, lookup: Lookup | None
     ) -> Iterator[Candidate]:
         spec: TypeSpec = cls.__spec__
-        upgrade = self._upgrade(cls, stored)
+        upgrade = RowUpgrade(cls, stored, self._upgraders)
         for found in snapshot.raw(stored, window, lookup):
-            row = upgrade(found)
-            yield found.commit_id, row, named_values(spec, row)
-
-    def _upgrade(self, cls: type[Any], stored: StoredType) -> Callable[[VersionedRow], Row]:
-        """How a row of any version becomes a row of the class."""
-        spec: TypeSpec = cls.__spec__
-        chain = [version.spec for version in stored.versions]
-        convert = converter(stored.spec, spec)
-        width = len(spec.identity)
-
-        def upgrade(found: VersionedRow) -> Row:
-            if found.version.version == stored.current.version:
-                return found.row if convert is None else convert(found.row)
-            key = found.row[:width]
-            values = from_physical(found.version.spec, found.row)
             try:
-                raised = upgrade_row(chain, self._upgraders, found.version.version, values, key)
-            except MissingUpgraderError as error:
+                row = upgrade.read(found)
+            except Exception as error:
                 raise boundary(stored, found, error) from error
-            current = stored_values(from_stored(cls, key, raised))
-            return to_physical(spec, key, [current[field.name] for field in spec.fields])
-
-        return upgrade
+            yield found.commit_id, row, named_values(spec, row)
 
     def _matching(
         self, snapshot: Snapshot, cls: type[Any], candidates: list[Candidate], where: Predicate, window: Window
@@ -231,13 +220,21 @@ class Reader:
 
     def aggregate(self, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]:
         """Figures over a scan; group values are typed as the class has them."""
+        if _counts_everything(aggregation):
+            return [{aggregation.aggregates[0][0]: self.retrying(lambda: self._count(cls))}]
         groups = self.retrying(lambda: self._groups(cls, aggregation))
-        codecs = [(ref, decode_value(cls, ref.field)) for ref in aggregation.group if ref.plain]
-        for ref, decode in codecs:
+        shown = [(ref.label, ref) for ref in aggregation.group]
+        shown += [(n, one.ref) for n, one in aggregation.aggregates if one.ref is not None and one.fn in _VALUES]
+        for name, ref in shown:
+            decode = decode_value(cls, ref.field) if ref.plain else None
             if decode is not None:
                 for group in groups:
-                    group[ref.label] = decode(group[ref.label])
+                    group[name] = decode(group[name])
         return groups
+
+    def _count(self, cls: type[Any]) -> int:
+        stored = self._declared_now(cls)
+        return 0 if stored is None else self.backend.current_count(stored)
 
     def _groups(self, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]:
         with self._snapshot(cls, aggregation.scan) as (snapshot, scan):
@@ -279,6 +276,15 @@ class Reader:
             return Explanation(sql, tuple(parameters), tuple(plan), native=True)
 
 
+def _counts_everything(aggregation: Aggregation) -> bool:
+    """Whether all that is asked for is the number of current rows of a type."""
+    if len(aggregation.aggregates) != 1 or aggregation.group or aggregation.having is not None:
+        return False
+    scan, figure = aggregation.scan, aggregation.aggregates[0][1]
+    bare = scan.where is None and scan.lookup is None and not scan.sliced and scan.window.mode is Mode.LATEST
+    return bare and figure.key == count().key
+
+
 def declared(catalog: Catalog, cls: type[Any]) -> StoredType | None:
     """The stored type of a class; None when nothing was written yet; an error when it drifted."""
     spec: TypeSpec = cls.__spec__
@@ -318,18 +324,24 @@ def _end_of(window: Window) -> Window:
     return Window(Mode.LATEST) if window.high is None else Window(Mode.AS_OF, 0, window.last)
 
 
-def boundary(stored: StoredType, found: VersionedRow, error: MissingUpgraderError) -> SchemaBoundaryError:
+def boundary(stored: StoredType, found: VersionedRow, error: Exception) -> SchemaBoundaryError:
     """The error for a window that reaches what cannot be upgraded."""
-    version: SchemaVersion = found.version
-    step: int = error.from_version
+    version = found.version.version
+    key: Any = found.row[0] if stored.kind == "entity" else found.row[: len(stored.spec.identity)]
+    if isinstance(error, MissingUpgraderError):
+        step: int = error.from_version
+        why = error.message.rstrip(".")
+    else:
+        step = version
+        why = f"{key!r} cannot be upgraded ({first_reason(error)})"
     return SchemaBoundaryError(
-        f"{stored.name} rows of commit {found.commit_id} are in schema version {version.version}; the type is at"
-        f" version {stored.current.version} and {error.message.rstrip('.')}.",
-        hint=f"Give the missing @upgrader({stored.name!r}, from_version={step}) to Ontology(upgraders=...), or read the"
-        " raw rows with .rows() or .to_arrow().",
+        f"{stored.name} rows of commit {found.commit_id} are in schema version {version}; the type is at version"
+        f" {stored.current.version} and {why}.",
+        hint=f"Give @upgrader({stored.name!r}, from_version={step}) to Ontology(upgraders=...), or read the raw rows"
+        " with .rows() or .to_arrow().",
         type_name=stored.name,
         commit_id=found.commit_id,
-        from_version=version.version,
+        from_version=version,
         to_version=stored.current.version,
         missing_upgrader=(stored.name, step),
     )

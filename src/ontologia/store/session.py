@@ -6,7 +6,7 @@ nothing. A failed commit keeps what was collected, so that it can be tried again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -38,8 +38,11 @@ class Session:
         if isinstance(things, (Entity, Relation)):
             self._objects(type(things)).add([encoder(type(things))(things)])
             return
-        if isinstance(things, type) or not isinstance(things, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InputError(f"ensure() takes entities and relations, not {things!r}.")
+        if isinstance(things, (type, Mapping, str)) or not isinstance(things, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(
+                f"ensure() takes entities and relations, not {things!r}.",
+                hint="Make objects of your classes, or give dicts and tables to ensure_rows(cls, data).",
+            )
         self._ensure_many(things)
 
     def _ensure_many(self, things: Iterable[Thing]) -> None:

@@ -121,9 +121,7 @@ class Write:
         return reconcile(wanted, writer.current(stored, wanted, total), len(stored.spec.identity))
 
 
-def _changed_blocks(
-    writer: Writer, stored: StoredType, rows: PendingRows, counts: TypeSummary
-) -> Iterator[list[Row]]:
+def _changed_blocks(writer: Writer, stored: StoredType, rows: PendingRows, counts: TypeSummary) -> Iterator[list[Row]]:
     """Blocks of wanted rows, less the runs of a table that are found to be there already."""
     if not isinstance(rows, TableRows) or not writer.is_dense(stored, len(rows)):
         yield from rows.blocks()

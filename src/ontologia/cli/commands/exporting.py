@@ -1,9 +1,13 @@
-"""`export`: the store, at one commit, as files."""
+"""`export`: the store as files, or on stdout.
+
+All types are written as of one commit, whoever writes to the store meanwhile.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +75,8 @@ def export(
         if output == "-" and chosen == "csv" and len(names) != 1:
             raise click.UsageError("CSV on stdout holds one type: name it with --type.")
         # One commit for all types, however long it takes and whoever writes meanwhile.
-        at = moment(as_of) if as_of is not None else store.head()
-        rows = {name: _rows(store, classes[name], at, history_since) for name in names if classes[name].__spec__}
+        at = store.head() if as_of is None else _commit_at(store, moment(as_of))
+        rows = {name: _rows(store, classes[name], at, history_since) for name in names}
         if output == "-":
             _to_stdout(rows, classes, chosen, meta=with_metadata)
             return
@@ -87,10 +91,18 @@ def export(
                 files.append({"type": name, "path": str(path), "rows": written})
                 done += written
         head = store.head()
-    _show(invocation, files, at if isinstance(at, int) else str(at), head)
+    _show(invocation, files, at, head)
 
 
-def _rows(store: Any, cls: type[Any], at: Any, since: int | None) -> Any:
+def _commit_at(store: Any, when: int | datetime) -> int:
+    """The commit that a moment falls on; a moment without an offset is in UTC."""
+    if isinstance(when, int):
+        return when
+    aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return next((commit.commit_id for commit in store.list_commits() if commit.created_at <= aware), 0)
+
+
+def _rows(store: Any, cls: type[Any], at: int, since: int | None) -> Any:
     query = store.query()
     rows = query.entities(cls) if cls.__spec__.kind == "entity" else query.relations(cls)
     return rows.between(since + 1, at) if since is not None else rows.as_of(at)
@@ -109,7 +121,7 @@ def _to_stdout(rows: dict[str, Any], classes: dict[str, type[Any]], form: Any, *
         write_lines(query, classes[name].__spec__, form, sys.stdout, meta=meta)
 
 
-def _show(invocation: Invocation, files: list[dict[str, Any]], at: int | str, head: int) -> None:
+def _show(invocation: Invocation, files: list[dict[str, Any]], at: int, head: int) -> None:
     total = sum(entry["rows"] for entry in files)
     if not invocation.as_text:
         show_facts(invocation, {"as_of": at, "head": head, "rows": total, "files": files})

@@ -1,4 +1,7 @@
-"""`commits`, `diff` and `blame`: what was written when, and what it changed."""
+"""`commits`, `diff` and `blame`: what was written when, and what it changed.
+
+The answers come from the library; here they become tables, JSON or CSV.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`import`: files into the store, as one commit or not at all."""
+"""`import`: files into the store, as one commit or not at all.
+
+Reading and checking rows is left to the store; here the request is put together and its outcome shown.
+"""
 
 from __future__ import annotations
 
@@ -69,8 +72,10 @@ def import_(
 ) -> None:
     """Read JSONL, CSV or Parquet into the store, as one commit.
 
-    The suffix says the format and the file's name the type. One bad row stops the import, names its line and
-    column, and nothing is written. Types come from --models, from the store, or are proposed with --infer.
+    The suffix says the format and the file's name the type. One bad row stops the import, names its line and column,
+    and nothing is written. Types come from --models, from the store, or are proposed with --infer.
+
+    In CSV an empty cell is null and "" is empty text; times are ISO 8601, bytes base64, nested values JSON.
     """
     if dry_run and apply:
         raise click.UsageError("Use one of --dry-run and --apply.")
@@ -184,9 +189,8 @@ def _show(
         click.echo(f"dry run: {counts}  {seconds:.1f} s")
         invocation.note("Nothing was written; leave out --dry-run to import.")
     elif commit_id is None:
-        click.echo(f"{counts}  no commit  {seconds:.1f} s")
-        invocation.note(
-            f"All {plural(totals['read'], 'row')} were there already." if totals["read"] else "No rows were found."
-        )
+        click.echo(f"{counts}  {seconds:.1f} s")
+        there = f"all {plural(totals['read'], 'row')} were there already" if totals["read"] else "no rows were found"
+        invocation.note(f"No commit: {there}.")
     else:
         click.echo(f"{counts}  commit {commit_id}  {seconds:.1f} s")

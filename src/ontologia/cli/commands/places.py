@@ -1,4 +1,7 @@
-"""`init`, `info` and `verify`: the store as a whole."""
+"""`init`, `info` and `verify`: the store as a whole.
+
+Only `init` writes, and emptying a store needs the token of its preview.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`query entities`, `query relations` and `query traverse`: questions, as of now or of any commit."""
+"""`query entities`, `query relations` and `query traverse`: questions, as of now or of any commit.
+
+JSON and CSV are complete and stream; text shows as much as a person reads and says how much more there is.
+"""
 
 from __future__ import annotations
 

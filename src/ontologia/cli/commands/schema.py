@@ -1,4 +1,7 @@
-"""`migrate` and `schema`: what types the store knows, which versions they have had, and changing them."""
+"""`migrate` and `schema`: what types the store knows, which versions they have had, and changing them.
+
+Whatever changes something is a preview unless `--apply` is there, and needs the token of that preview.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`config`, `commands` and `completion`: the command line about itself."""
+"""`config`, `commands` and `completion`: the command line about itself.
+
+None of them opens a store.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`compact`, `index` and `gc`: maintenance that stores on object storage need and SQLite does not."""
+"""`compact`, `index` and `gc`: maintenance that stores on object storage need.
+
+A SQLite store needs none of it, and these commands say so.
+"""
 
 from __future__ import annotations
 

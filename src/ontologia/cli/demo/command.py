@@ -1,4 +1,7 @@
-"""`demo`: runs the loan example and shows, step by step, the code that ran and what came of it."""
+"""`demo`: runs the loan example and shows, step by step, the code that ran and what came of it.
+
+What is shown is the source of the step itself, so that it cannot differ from what ran.
+"""
 
 from __future__ import annotations
 
@@ -145,4 +148,7 @@ class _Screen:
             return
         from rich.syntax import Syntax
 
-        self._console.print(Syntax(code, "python", theme="ansi_dark", background_color="default", padding=(0, 2)))
+        margin = (0, 0, 0, 2)
+        self._console.print(
+            Syntax(code, "python", theme="ansi_dark", background_color="default", padding=margin, word_wrap=True)
+        )

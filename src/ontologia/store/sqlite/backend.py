@@ -21,7 +21,7 @@ from ontologia.store.protocol import Finding, Progress, StaleCatalog
 from ontologia.store.sqlite import catalog as catalogs
 from ontologia.store.sqlite.connections import Connections, missing_store
 from ontologia.store.sqlite.reader import SqliteSnapshot
-from ontologia.store.sqlite.statements import MISSING_TABLE, point_statement
+from ontologia.store.sqlite.statements import MISSING_TABLE, count_statement, point_statement
 from ontologia.store.sqlite.tables import CORE, FORMAT
 from ontologia.store.sqlite.verify import verify
 from ontologia.store.sqlite.writer import SqliteWriter
@@ -79,6 +79,7 @@ class SqliteBackend:
             # A copy made by VACUUM INTO has lost the mode that lets readers and a writer work at once.
             self._connections.insist(connection, "PRAGMA journal_mode = WAL")
         self._catalog = catalogs.read_catalog(connection)
+        self._connections.settled = True
 
     def _create(self, connection: sqlite3.Connection) -> None:
         self._connections.insist(connection, "PRAGMA journal_mode = WAL")
@@ -96,11 +97,18 @@ class SqliteBackend:
         connection.execute("COMMIT")
 
     def current_row(self, stored: StoredType, key: str) -> tuple[Any, ...] | None:
-        """`(commit_id, *physical row)` of one entity; the shortest way there is."""
+        return self._one(point_statement(stored), key)
+
+    def current_count(self, stored: StoredType) -> int:
+        found = self._one(count_statement(stored), stored.type_id)
+        return 0 if found is None else found[0]
+
+    def _one(self, statement: str, parameter: str | int) -> tuple[Any, ...] | None:
+        """The row that a statement finds, by the shortest way there is."""
         connections = self._connections
         connection = connections.acquire()
         try:
-            return connection.execute(point_statement(stored), (key,)).fetchone()
+            return connection.execute(statement, (parameter,)).fetchone()
         except sqlite3.Error as error:
             if str(error).startswith(MISSING_TABLE):
                 raise StaleCatalog from error

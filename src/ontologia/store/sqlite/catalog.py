@@ -26,15 +26,27 @@ def read_epoch(connection: sqlite3.Connection) -> int:
 
 def read_catalog(connection: sqlite3.Connection) -> Catalog:
     """All types that are not dropped, with their versions."""
+    types: dict[tuple[TypeKind, str], StoredType] = {}
+    for stored in _types(connection, "dropped_at IS NULL"):
+        types[stored.kind, stored.name] = stored
+    return Catalog(types, read_epoch(connection))
+
+
+def recorded_types(connection: sqlite3.Connection, *, purged: bool) -> list[StoredType]:
+    """Every type there ever was: dropped ones included, and with `purged` those whose rows are gone."""
+    return _types(connection, "TRUE" if purged else "purged = 0")
+
+
+def _types(connection: sqlite3.Connection, condition: str) -> list[StoredType]:
     try:
-        return _parsed_catalog(connection)
+        return _parsed_types(connection, condition)
     except (ValueError, TypeError, LookupError, OverflowError) as error:
         raise IntegrityError(
             f"The catalog of the store is damaged ({type(error).__name__}: {error}).", hint="Restore it from a backup."
         ) from error
 
 
-def _parsed_catalog(connection: sqlite3.Connection) -> Catalog:
+def _parsed_types(connection: sqlite3.Connection, condition: str) -> list[StoredType]:
     versions: dict[int, list[SchemaVersion]] = {}
     for type_id, version, spec, since, created in connection.execute(
         "SELECT type_id, version, spec, since_commit, created_at FROM store_versions ORDER BY type_id, version"
@@ -42,14 +54,12 @@ def _parsed_catalog(connection: sqlite3.Connection) -> Catalog:
         versions.setdefault(type_id, []).append(
             SchemaVersion(version, TypeSpec.from_json(json.loads(spec)), since, from_instant(created))
         )
-    types: dict[tuple[TypeKind, str], StoredType] = {}
-    for type_id, kind, name, generation, wide in connection.execute(
-        "SELECT type_id, kind, name, generation, wide FROM store_types WHERE dropped_at IS NULL"
-    ):
-        types[kind, name] = StoredType(
-            type_id, kind, name, generation, frozenset(json.loads(wide)), tuple(versions[type_id])
+    return [
+        StoredType(type_id, kind, name, generation, frozenset(json.loads(wide)), tuple(versions[type_id]))
+        for type_id, kind, name, generation, wide in connection.execute(
+            f"SELECT type_id, kind, name, generation, wide FROM store_types WHERE {condition}"
         )
-    return Catalog(types, read_epoch(connection))
+    ]
 
 
 def touch(connection: sqlite3.Connection) -> None:

@@ -40,6 +40,8 @@ class Connections:
     def __init__(self, path: str, config: OntologiaConfig, *, read_only: bool) -> None:
         self.path = path
         self.read_only = read_only
+        self.settled = False
+        """Once the store is known to be there, a file that is missing is an error, not an empty store."""
         self._config = config
         self._readers: deque[sqlite3.Connection] = deque()
         self._writers: deque[sqlite3.Connection] = deque()
@@ -94,7 +96,7 @@ class Connections:
             ) from error
 
     def _open(self, wait_ms: int) -> sqlite3.Connection:
-        if not self.exists() and self.read_only:
+        if not self.exists() and (self.read_only or self.settled):
             raise missing_store(self.path)
         if self.file.is_dir():
             raise StorageBackendError(
@@ -124,7 +126,7 @@ class Connections:
     def _mode(self) -> str:
         """How to open the file: a reader leaves nothing behind and needs no right to write."""
         if not self.read_only:
-            return "mode=rwc"
+            return "mode=rw" if self.settled else "mode=rwc"
         if os.access(self.file, os.W_OK) and os.access(self.file.absolute().parent, os.W_OK):
             # A connection that may write removes the log's files when it closes; one that may not leaves them.
             return "mode=rw"
@@ -177,7 +179,9 @@ class Connections:
             )
         hints = {
             "disk is full": "Free some space and try again; nothing of this commit was kept.",
-            "readonly": "Make the file and its directory writable.",
+            "readonly": "This store was opened with read_only=True."
+            if self.read_only
+            else "Make the file and its directory writable.",
             "unable to open": "Check that the directory exists and may be read and written.",
             "disk I/O": "Check the disk and the file's permissions; nothing of this commit was kept.",
         }

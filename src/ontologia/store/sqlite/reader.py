@@ -19,6 +19,7 @@ from ontologia.query.sqlite import SQLITE, SQLITE_QUICK
 from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
 from ontologia.store.commits import Change, Commit, Part, read_parts
 from ontologia.store.protocol import StaleCatalog, VersionedRow
+from ontologia.store.sqlite.catalog import recorded_types
 from ontologia.store.sqlite.statements import (
     MISSING_TABLE,
     aggregate_statement,
@@ -90,7 +91,9 @@ class SqliteSnapshot:
     def explain(self, scan: Scan) -> tuple[str, Sequence[Any], list[str]]:
         stored = self._catalog.get(scan.kind, scan.type_name)
         statement = scan_statement(self._catalog, stored, scan)
-        steps = self._connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", statement.params)
+        # The epoch makes it a new statement after every change of the indexes; a prepared EXPLAIN is not made again.
+        asked = f"EXPLAIN QUERY PLAN {statement.text} -- {self._catalog.epoch:d}"
+        steps = self._connection.execute(asked, statement.params)
         return statement.text, statement.params, [row[3] for row in steps]
 
     def commit_at(self, moment: datetime) -> int:
@@ -125,7 +128,7 @@ class SqliteSnapshot:
 
     def changes(self, commit_id: int) -> list[Change]:
         found: list[Change] = []
-        types = {stored.type_id: stored for stored in self._catalog.types.values()}
+        types = {stored.type_id: stored for stored in recorded_types(self._connection, purged=False)}
         row = self._connection.execute("SELECT parts FROM store_commits WHERE commit_id = ?", (commit_id,)).fetchone()
         for part in read_parts(row[0]) if row else ():
             stored = types.get(part.type_id)

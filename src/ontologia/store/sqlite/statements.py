@@ -30,6 +30,18 @@ def point_statement(stored: StoredType) -> str:
     return f"SELECT commit_id, {column_list(layout(stored.spec))} FROM {live_table(stored)} WHERE key = ?"
 
 
+@lru_cache(maxsize=1024)
+def count_statement(stored: StoredType) -> str:
+    """The number of current rows, as the last commit that touched the type left it.
+
+    It names the live table, though it needs no row of it, so that it fails when the catalog is old.
+    """
+    return (
+        f"SELECT live_rows FROM store_marks WHERE type_id = ? AND EXISTS (SELECT 1 FROM {live_table(stored)})"
+        " ORDER BY commit_id DESC LIMIT 1"
+    )
+
+
 def scan_statement(catalog: Catalog, stored: StoredType, scan: Scan) -> Sql:
     """A whole scan: `commit_id` and the physical row of everything it finds."""
     columns = column_list(layout(stored.spec), "t")

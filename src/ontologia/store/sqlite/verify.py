@@ -19,7 +19,7 @@ from ontologia.model.spec import TypeSpec
 from ontologia.store.catalog import SchemaVersion, StoredType
 from ontologia.store.commits import Part, RowDigest, commit_hash, read_parts
 from ontologia.store.protocol import Finding, Progress
-from ontologia.store.sqlite.catalog import catalog_hash, read_catalog
+from ontologia.store.sqlite.catalog import catalog_hash, read_catalog, recorded_types
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
 
 _BATCH = 8192
@@ -54,7 +54,9 @@ class _Verification:
     def __init__(self, connection: sqlite3.Connection, progress: Progress | None) -> None:
         self._connection = connection
         self._progress = progress
-        self._catalog = _full_catalog(connection)
+        self._catalog: dict[int, StoredType] = {
+            stored.type_id: stored for stored in recorded_types(connection, purged=True)
+        }
         self._accounts: dict[int, _Account] = {}
         self._purged = {
             type_id for (type_id,) in connection.execute("SELECT type_id FROM store_types WHERE purged = 1")
@@ -236,23 +238,6 @@ class _Verification:
 
     def _live_types(self) -> list[StoredType]:
         return list(read_catalog(self._connection).types.values())
-
-
-def _full_catalog(connection: sqlite3.Connection) -> dict[int, StoredType]:
-    """Every type by number, dropped ones included."""
-    by_id = {stored.type_id: stored for stored in read_catalog(connection).types.values()}
-    for type_id, kind, name, generation in connection.execute(
-        "SELECT type_id, kind, name, generation FROM store_types WHERE dropped_at IS NOT NULL"
-    ):
-        versions = tuple(
-            SchemaVersion(version, TypeSpec.from_json(json.loads(spec)), since, from_instant(created))
-            for version, spec, since, created in connection.execute(
-                "SELECT version, spec, since_commit, created_at FROM store_versions WHERE type_id = ? ORDER BY version",
-                (type_id,),
-            )
-        )
-        by_id[type_id] = StoredType(type_id, kind, name, generation, frozenset(), versions)
-    return by_id
 
 
 def _error(code: str, message: str, commit_id: int | None, **details: Any) -> Finding:

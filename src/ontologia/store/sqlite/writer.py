@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import operator
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -302,17 +301,24 @@ def _insert(
 ) -> None:
     """Add live rows, many to a statement: a third of the time of a row would go to starting its own."""
     shape = layout(stored.spec)
-    width = len(shape.columns) + 2
-    insert = f"INSERT INTO {live_table(stored)} ({column_list(shape)}, seq, commit_id) VALUES "
-    one = f"({', '.join('?' * width)})"
-    numbered = map(operator.add, rows, zip(itertools.count(first_seq), itertools.repeat(commit_id), strict=False))
-    cells = list(itertools.chain.from_iterable(numbered))
-    group = max(_CELLS_PER_INSERT // width, 1)
-    step, whole = group * width, len(rows) // group * group * width
+    insert = f"INSERT INTO {live_table(stored)} (seq, commit_id, {column_list(shape)}) VALUES "
+    cells = ", ".join("?" * len(shape.columns))
+    group = max(_CELLS_PER_INSERT // len(shape.columns), 1)
+    whole = len(rows) - len(rows) % group
     if whole:
-        many = insert + ", ".join([one] * group)
-        connection.executemany(many, (cells[at : at + step] for at in range(0, whole, step)))
-    connection.executemany(insert + one, (cells[at : at + width] for at in range(whole, len(cells), width)))
+        # One number says where the group starts; the rows in it count from there.
+        many = insert + ", ".join(f"(?1 + {number}, ?2, {cells})" for number in range(group))
+        connection.executemany(
+            many,
+            (
+                (first_seq + at, commit_id, *itertools.chain.from_iterable(rows[at : at + group]))
+                for at in range(0, whole, group)
+            ),
+        )
+    connection.executemany(
+        f"{insert}(?1, ?2, {cells})",
+        ((first_seq + at, commit_id, *rows[at]) for at in range(whole, len(rows))),
+    )
 
 
 def _identity_groups(stored: StoredType, identities: Sequence[Row]) -> Iterator[tuple[str, list[Any]]]:

@@ -1,4 +1,7 @@
-"""An import: every row of every file into one session, so that one commit takes all of them or none."""
+"""An import: every row of every file into one session, so that one commit takes all of them or none.
+
+Errors of single rows are given their place in the file; committing, or only previewing, is left to the caller.
+"""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Literal
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
 
 from ontologia import Entity, Field, Ontology, Relation, upgrader
 from ontologia.base.clock import ManualClock
@@ -107,8 +107,9 @@ class Colour(enum.Enum):
     BLUE = "blue"
 
 
-class Place(BaseModel):
-    """A nested model, closed: only these keys exist."""
+@dataclass(frozen=True)
+class Place:
+    """A nested value, closed: only these keys exist."""
 
     city: str
     since: date | None = None
