@@ -6,6 +6,7 @@ happened and to what; `hint` says what to do next. Nothing here knows how an err
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
 
 
@@ -36,7 +37,8 @@ class OntologiaError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """The error as JSON-able data, the same for every skin."""
-        return {"kind": self.kind, "message": self.message, "hint": self.hint, "details": self.details}
+        details = json.loads(json.dumps(self.details, default=str))
+        return {"kind": self.kind, "message": self.message, "hint": self.hint, "details": details}
 
 
 def _rebuild(cls: type[OntologiaError], message: str, hint: str | None, details: dict[str, Any]) -> OntologiaError:

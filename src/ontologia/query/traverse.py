@@ -48,12 +48,12 @@ class Path:
         return self.nodes[-1]
 
     def __repr__(self) -> str:
-        steps = [f"{type(node).__spec__.name}({_key(node)!r})" for node in self.nodes]
+        steps = [f"{node.__spec__.name}({_key(node)!r})" for node in self.nodes]
         return f"Path({' -> '.join(steps)})"
 
 
-def _key(node: Any) -> Any:
-    field = type(node).__spec__.key_field
+def _key(node: Entity) -> Any:
+    field = node.__spec__.key_field
     return getattr(node, field.name) if field is not None else None
 
 

@@ -35,10 +35,9 @@ def outdated(drifts: Sequence[Drift]) -> SchemaOutdatedError:
     diffs = diffs_of(drifts)
     names = ", ".join(f"{stored.name} (stored version {stored.current.version})" for stored, _ in drifts)
     lines = "; ".join(str(diff).replace("\n", "; ") for diff in diffs)
-    error = SchemaOutdatedError(
+    return SchemaOutdatedError(
         f"The stored schema differs from the declared one for {names}: {lines}.",
         hint="Preview the migration with onto.migrate() or `onto migrate`, then apply it.",
         types=[stored.name for stored, _ in drifts],
+        diffs=diffs,
     )
-    error.diffs = diffs
-    return error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast
 
 from ontologia.base.canonical import sha256_json
 from ontologia.errors import InputError, RefusedError
@@ -64,7 +63,7 @@ class Dropping:
 def _plan(catalog: Catalog, kind: str, name: str, head: int, *, purge: bool) -> Drop:
     if kind not in ("entity", "relation"):
         raise InputError(f"{kind!r} is not a kind of type.", hint="Say entity or relation.")
-    which = cast("TypeKind", kind)
+    which = kind
     stored = catalog.get(which, name)
     dependents = tuple(
         sorted(

@@ -5,7 +5,8 @@ Costs grow with what changed between the commits in question, not with the whole
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from ontologia.errors import InputError, NotFoundError
 from ontologia.model.rows import hydrator
@@ -99,7 +100,7 @@ def _identity(cls: type[Any], key: Any) -> tuple[str, ...]:
         if isinstance(key, tuple):
             raise InputError(f"{spec.name} has a single key, not {key!r}.")
         return (str(key),)
-    parts = tuple(map(str, key)) if isinstance(key, tuple | list) else ()
+    parts = tuple(map(str, cast("Sequence[Any]", key))) if isinstance(key, tuple | list) else ()
     wanted = 3 if spec.key_field is not None else 2
     if len(parts) != wanted:
         names = "left_key, right_key" + (", instance_key" if wanted > 2 else "")

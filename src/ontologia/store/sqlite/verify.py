@@ -105,7 +105,7 @@ class _Verification:
         ):
             parsed = TypeSpec.from_json(json.loads(spec))
             if parsed.fingerprint != fingerprint:
-                since = self._catalog[type_id].versions[version - 1].since_commit
+                since = self._catalog[int(type_id)].versions[int(version) - 1].since_commit
                 message = f"Schema version {version} of {parsed.name} was changed."
                 yield _error("schema", message, since)
 
