@@ -85,11 +85,10 @@ class Ontology:
 
     def list_commits(self, limit: int | None = None, since: int | None = None) -> list[Commit]:
         """Commits after `since`, newest first."""
-        if limit is not None:
-            check_number("list_commits", limit)
-        check_number("list_commits", since or 0)
+        most = None if limit is None else check_number("list_commits", limit)
+        after = check_number("list_commits", since or 0)
         with self._backend.snapshot() as snapshot:
-            return snapshot.commits(since=min(since or 0, snapshot.head()), before=None, limit=limit)
+            return snapshot.commits(since=after, before=None, limit=most)
 
     def get_commit(self, commit_id: int) -> Commit:
         """One commit."""

@@ -17,7 +17,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from model.storable_types import datetimes, decimals, floats, integers, json_values, texts
 from pydantic import BaseModel
@@ -233,6 +233,7 @@ ARROW_FORMS: dict[str, tuple[list[pa.DataType], st.SearchStrategy[Any]]] = {
 
 
 @given(st.sampled_from(sorted(ARROW_FORMS)), st.data())
+@settings(max_examples=150)
 def test_every_arrow_form_of_a_column_gives_the_rows_that_objects_would(name: str, data: st.DataObject):
     forms, values = ARROW_FORMS[name]
     form = data.draw(st.sampled_from(forms))
@@ -255,6 +256,14 @@ def test_every_arrow_form_of_a_column_gives_the_rows_that_objects_would(name: st
         {"id": pa.array(ids, pa.string()), name: pa.chunked_array([array[:half], array[half:]], array.type)}
     )
     assert rows_of(Thing, table) == expected
+
+
+def test_microseconds_are_written_only_where_there_are_any():
+    moments = [datetime(1969, 12, 31, 23, 59, 59, fraction) for fraction in (0, 5, 0, 500_000)]  # noqa: DTZ001 - naive
+    ids = ["a", "b", "c", "d"]
+    table = pa.table({"id": ids, "moment": moments, "clock": [moment.time() for moment in moments]})
+    expected = [Thing(id=key, moment=m, clock=m.time()) for key, m in zip(ids, moments, strict=True)]
+    assert rows_of(Thing, table) == [encoder(Thing)(value) for value in expected]
 
 
 def test_a_column_of_nulls_fits_every_nullable_field():
@@ -283,8 +292,11 @@ def test_a_default_made_by_a_factory_is_made_for_every_row():
 
 
 def test_wide_integers_from_arrow_survive():
-    table = pa.table({"id": ["a", "b"], "number": pa.array([2**64 - 1, 5], pa.uint64())})
-    assert rows_of(Thing, table) == [encoder(Thing)(Thing(id=key, number=n)) for key, n in (("a", 2**64 - 1), ("b", 5))]
+    numbers = [5, 2**64 - 1, None, 2**64 - 1, 2**63]
+    keys = ["a", "b", "c", "d", "e"]
+    table = pa.table({"id": keys, "number": pa.array(numbers, pa.uint64())})
+    expected = [Thing(id=key, number=number) for key, number in zip(keys, numbers, strict=True)]
+    assert rows_of(Thing, table) == [encoder(Thing)(value) for value in expected]
     lowest = pa.table({"id": ["a"], "number": pa.array([-(2**63)], pa.int64())})
     assert rows_of(Thing, lowest) == [encoder(Thing)(Thing(id="a", number=-(2**63)))]
 

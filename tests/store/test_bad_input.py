@@ -27,6 +27,7 @@ from ontologia import (
     StorageError,
     UninitializedStorageError,
 )
+from ontologia.testing.conformance.world import Customer
 
 LOOKING: list[dict[str, Any]] = [{"create": False}, {"read_only": True}]
 """Ways of opening a store that must not make one."""
@@ -159,6 +160,24 @@ def read_everything(path: Path) -> None:
             onto.query().entities(cls).collect()
         for finding in onto.verify():
             raise IntegrityError(finding.message, path=str(path), commit_id=finding.commit_id or 1)
+
+
+@pytest.mark.parametrize("damage", ["'{'", "CAST(x'ff' AS TEXT)"])
+def test_a_damaged_value_is_an_integrity_error(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "onto.db"
+    with Ontology(path, entity_types=[Customer]) as onto, onto.session() as session:
+        session.ensure(Customer(id="c", name="Carl"))
+    connection = sqlite3.connect(path)
+    column = [field.name for field in Customer.__spec__.fields].index("profile")
+    connection.execute(f"UPDATE store_live_1_1 SET f{column} = {damage}")
+    connection.commit()
+    connection.close()
+    with Ontology(path, entity_types=[Customer]) as onto:
+        query = onto.query().entities(Customer)
+        for read in (query.collect, query.first, lambda: query.get("c"), query.with_history().collect):
+            with pytest.raises(IntegrityError):
+                read()
+        assert [finding.commit_id for finding in onto.verify() if finding.severity == "error"]
 
 
 def test_a_newer_format_is_refused(store: Path) -> None:

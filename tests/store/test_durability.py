@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from store.children import Item, Pair, Twin, open_items, write_batch
 
+from ontologia import StorageBackendError
 from ontologia.testing.faults import Child
 
 SCRIPT = Path(__file__).with_name("children.py")
@@ -134,18 +135,20 @@ def test_a_full_file_system_is_a_typed_error(tmp_path: Path) -> None:
     ):
         pytest.skip("this user may not mount a file system")
     try:
-        from ontologia import StorageBackendError
+        fill_up(str(place / "onto.db"))
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], capture_output=True, check=True)  # noqa: S607 - on the path
 
-        onto = open_items(str(place / "onto.db"))
+
+def fill_up(path: str) -> None:
+    """Write more than there is room for, and then something small."""
+    with open_items(path) as onto:
         write_batch(onto, "w", 1)
         session = onto.session()
         session.ensure(Twin(id=f"{at}", number=1, filler="x" * 1000) for at in range(2000))
-        with pytest.raises(StorageBackendError):
+        with pytest.raises(StorageBackendError, match="full"):
             session.commit()
         assert onto.head() == 1
         assert onto.query().entities(Twin).count() == 20
         assert write_batch(onto, "w", 2) == 2
         assert onto.verify() == []
-        onto.close()
-    finally:
-        subprocess.run(["umount", str(place)], capture_output=True, check=True)  # noqa: S607 - found on the path

@@ -100,9 +100,7 @@ def _exit_codes() -> str:
     return "\n".join(["\b", "Exit codes:", *lines])
 
 
-@click.group(
-    cls=Root, sections=SECTIONS, epilog=_exit_codes(), context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.group(cls=Root, sections=SECTIONS, epilog=_exit_codes())
 @click.version_option(__version__, prog_name="onto")
 def main() -> None:
     """Keep typed entities and relations in an append-only log, and ask what is, and what was, true.

@@ -62,6 +62,10 @@ def global_options() -> list[click.Option]:
 class _Sections(click.Command):
     """Shows the global options apart from the command's own."""
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        # Said here rather than in a context, so that help reads the same however it is asked for.
+        return ["-h", "--help"]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own: list[tuple[str, str]] = []
         shared: list[tuple[str, str]] = []

@@ -87,6 +87,8 @@ def key_text(cls: type[Any], key: object) -> str:
     """The text under which a key is stored."""
     if isinstance(key, bool) or not isinstance(key, (str, int, UUID)):
         raise QueryError(f"{cls.__name__} keys are text, int or UUID, not {key!r}.")
+    if isinstance(key, str) and any("\ud800" <= character <= "\udfff" for character in key):
+        raise QueryError(f"The key {key!r} has half of a surrogate pair in it.")
     field = cls.__spec__.key_field
     if field is not None and field.type == "uuid" and not isinstance(key, UUID):
         try:

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from ontologia.errors import MissingUpgraderError, SchemaBoundaryError
+from ontologia.errors import IntegrityError, MissingUpgraderError, SchemaBoundaryError
 from ontologia.model.physical import from_physical
 from ontologia.model.rows import decode_value, hydrator, identity
 from ontologia.model.spec import TypeSpec
@@ -34,6 +34,8 @@ from ontologia.store.upgrading import RowUpgrade, first_reason
 T = TypeVar("T")
 Candidate = tuple[int, Row, dict[str, Any]]
 """Commit, physical row in today's type, stored values by name."""
+UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError)
+"""What hydrating a row raises when its stored values are not what was written."""
 _ATTEMPTS = 5
 _VALUES = frozenset({Fn.MIN, Fn.MAX})
 """Figures that are values of the field itself."""
@@ -75,8 +77,11 @@ class Reader:
         if found is None:
             return None
         convert = converter(stored.spec, cls.__spec__)
-        row = found[1:] if convert is None else convert(found[1:])
-        return hydrator(cls)(row, found[0], backend.commit_time)
+        try:
+            row = found[1:] if convert is None else convert(found[1:])
+            return hydrator(cls)(row, found[0], backend.commit_time)
+        except UNREADABLE as error:
+            raise damaged(cls, found, error) from error
 
     def _entities(self, cls: type[Any], scan: Scan) -> Iterator[Any]:
         build, when = hydrator(cls), self.backend.commit_time
@@ -88,7 +93,11 @@ class Reader:
                     self.backend.refresh()
                     continue
                 for row in rows:
-                    yield build(row[1:], row[0], when)
+                    try:
+                        thing = build(row[1:], row[0], when)
+                    except UNREADABLE as error:
+                        raise damaged(cls, row, error) from error
+                    yield thing
                 return
 
     def _relations(self, cls: type[Any], scan: Scan) -> Iterator[Any]:
@@ -97,7 +106,10 @@ class Reader:
             concrete = resolve(snapshot, scan)
             rows = self.rows(snapshot, cls, concrete)
             while chunk := list(islice(rows, _EDGES_TOGETHER)):
-                edges = [build(row[1:], row[0], when) for row in chunk]
+                try:
+                    edges = [build(row[1:], row[0], when) for row in chunk]
+                except UNREADABLE as error:
+                    raise damaged(cls, chunk[0], error) from error
                 self.attach_ends(snapshot, cls, edges, concrete.window)
                 yield from edges
 
@@ -318,6 +330,16 @@ def visible_versions(stored: StoredType, window: Window) -> set[int]:
         return {stored.version_at(window.last or 0).version}
     high = stored.current.since_commit if window.last is None else window.last
     return {version.version for version in stored.versions_between(window.low, high)}
+
+
+def damaged(cls: type[Any], row: Row, error: Exception) -> IntegrityError:
+    """The error for a stored row that no longer makes an object; `row` is it, or one that was read with it."""
+    return IntegrityError(
+        f"A row of {cls.__spec__.name} at or after commit {row[0]} cannot be read ({type(error).__name__}: {error}).",
+        hint="`onto verify` names the commit; restore the file from a backup.",
+        type_name=cls.__spec__.name,
+        commit_id=row[0],
+    )
 
 
 def _end_of(window: Window) -> Window:

@@ -78,7 +78,7 @@ def large_loans(onto: Ontology) -> list[str]:
     large = right(Assessment).amount > 100_000
     seasoned = left(Assessment).version.startswith("1.")
     said = onto.query().relations(Assessment).where(large & ~seasoned)
-    return [f"{one.left_key}: {one.outcome}, because {one.reason}" for one in said]
+    return [f"{one.left_key}: {one.outcome}, {one.reason}" for one in said]
 
 
 def follow_the_paths(onto: Ontology) -> list[Any]:

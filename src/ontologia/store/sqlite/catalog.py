@@ -21,7 +21,10 @@ from ontologia.store.sqlite.tables import create_live, create_past, index_name, 
 
 def read_epoch(connection: sqlite3.Connection) -> int:
     """A number that changes with every change of the catalog."""
-    return connection.execute("SELECT value FROM store_meta WHERE name = 'epoch'").fetchone()[0]
+    row = connection.execute("SELECT value FROM store_meta WHERE name = 'epoch'").fetchone()
+    if row is None:
+        raise IntegrityError("The store has lost the epoch of its catalog.", hint="Restore it from a backup.")
+    return row[0]
 
 
 def read_catalog(connection: sqlite3.Connection) -> Catalog:

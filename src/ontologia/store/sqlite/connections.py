@@ -171,7 +171,7 @@ class Connections:
             return StorageBackendError(
                 f"{self.path} is not a SQLite database.", hint="Check the path, or restore the file.", **details
             )
-        if "malformed" in text or "corrupt" in text:
+        if "malformed" in text or "corrupt" in text or "decode to UTF-8" in text:
             return IntegrityError(
                 f"{self.path} is damaged ({text}).",
                 hint="Restore it from a backup; `onto verify` says more.",
@@ -199,7 +199,8 @@ class Connections:
 
 def is_busy(error: sqlite3.OperationalError) -> bool:
     """True when another connection is in the way."""
-    return error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+    # An error that the driver makes itself (text that is not UTF-8) has no code.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def missing_store(path: str) -> UninitializedStorageError:

@@ -10,7 +10,7 @@ import itertools
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -211,6 +211,13 @@ class SqliteWriter:
             for table in tables:
                 removed += self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
                 self._connection.execute(f"DROP TABLE {table}")
+        else:
+            # Readers that know the type from before must not find its table any more.
+            following = replace(stored, generation=stored.generation + 1)
+            self._connection.execute(f"ALTER TABLE {live_table(stored)} RENAME TO {live_table(following)}")
+            self._connection.execute(
+                "UPDATE store_types SET generation = ? WHERE type_id = ?", (following.generation, stored.type_id)
+            )
         self._connection.execute(
             "UPDATE store_types SET dropped_at = ?, purged = ? WHERE type_id = ?",
             (instant(self._now()), int(purge), stored.type_id),

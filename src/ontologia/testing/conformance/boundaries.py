@@ -263,6 +263,28 @@ class BoundaryConformance(ConformanceSuite):
         assert again.get_commit(1).counts == {"Account": 2}
         assert again.verify() == []
 
+    @pytest.mark.parametrize("purge", [False, True])
+    def test_others_notice_that_a_type_was_dropped(self, open_store: OpenStore, *, purge: bool) -> None:
+        other, onto = accounts(open_store), open_store(entity_types=[Account])
+        query = other.query().entities(Account)
+        assert (query.count(), len(query.collect())) == (2, 2)
+        token = onto.drop_type("entity", "Account", purge=purge).token
+        onto.drop_type("entity", "Account", purge=purge, apply=True, token=token)
+        assert (query.collect(), query.count(), query.get("a"), list(query.rows())) == ([], 0, None, [])
+        put(onto, Account(id="new", owner="Nora", balance=1))
+        assert keys(query) == ["new"]
+        assert query.get("a") is None
+        assert put(other, Account(id="new", owner="Nora", balance=1)) is None
+        assert other.verify() == []
+
+    def test_a_stream_outlives_a_migration(self, open_store: OpenStore) -> None:
+        old = open_store(entity_types=[Account])
+        put(old, *(Account(id=f"{number:04}", owner="x", balance=number) for number in range(3000)))
+        stream = iter(old.query().entities(Account).order_by(Account.id))
+        first = next(stream)
+        migrated(open_store, AccountWithCurrency)
+        assert [account.balance for account in (first, *stream)] == list(range(3000))
+
     def test_conditions_on_the_end_of_a_dropped_relation_do_not_linger(self, open_store: OpenStore) -> None:
         onto = open_shop(open_store)
         put(onto, Customer(id="a", name="A", tier="Gold"), Subscription(left_key="a", right_key="p", seats=1))

@@ -53,6 +53,8 @@ class HistoryConformance(ConformanceSuite):
         assert [commit.commit_id for commit in onto.list_commits(since=2)] == [4, 3]
         assert [commit.commit_id for commit in onto.list_commits(limit=1, since=1)] == [4]
         assert onto.list_commits(since=4) == []
+        assert len(onto.list_commits(limit=10**30)) == 4
+        assert onto.list_commits(since=10**30) == []
 
     def test_a_commit_says_all_about_itself(self, open_store: OpenStore) -> None:
         onto = a_past(open_store)

@@ -309,6 +309,8 @@ class QueryConformance(ConformanceSuite):
             lambda: query.as_of(1).with_history(),
             lambda: query.where("tier == 'Gold'"),
             lambda: query.where(True),
+            lambda: query.get("\ud800"),
+            lambda: query.get(None),
         ):
             with pytest.raises(QueryError):
                 make()

@@ -77,10 +77,17 @@ class SchemaConformance(ConformanceSuite):
         with pytest.raises(SchemaOutdatedError):
             put(onto, AccountWithCurrency(id="c", owner="Carl", balance=3))
         query = onto.query().entities(AccountWithCurrency)
-        for read in (query.collect, query.count, query.with_history().collect, lambda: query.get("a"), query.to_arrow):
+        for read in (query.collect, query.count, query.with_history().collect, lambda: query.get("a")):
             with pytest.raises(SchemaOutdatedError):
                 read()
         assert onto.head() == 2
+
+    def test_raw_rows_of_a_drifted_type_can_always_be_read(self, open_store: OpenStore) -> None:
+        accounts(open_store)
+        query = open_store(entity_types=[AccountInCents]).query().entities(AccountInCents)
+        assert sorted((row["id"], row["balance"]) for row in query.rows()) == [("a", 10), ("b", 2)]
+        assert [row["balance"] for row in query.with_history().rows()] == [1, 2, 10]
+        assert query.as_of(1).to_arrow().column("balance").to_pylist() == [1, 2]
 
     def test_defaults_indexes_docs_and_order_are_no_drift(self, open_store: OpenStore) -> None:
         class Same(Entity, name="Account"):

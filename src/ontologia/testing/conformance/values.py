@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 
 import ontologia
-from ontologia import Entity, Field
+from ontologia import Entity, Field, Ontology
 from ontologia.testing.conformance.world import (
     Colour,
     Company,
@@ -262,6 +262,23 @@ class ValueConformance(ConformanceSuite):
         )
         assert figures == {"total": sum(numbers), "low": min(numbers), "high": max(numbers)}
         assert query.as_of(1).where(Sample.whole == 0).count() == 1
+
+    def test_others_notice_the_first_integer_beyond_64_bits(self, open_store: OpenStore) -> None:
+        def seen(onto: Ontology) -> list[Any]:
+            query = onto.query().entities(Sample)
+            return [
+                sorted(sample.whole or 0 for sample in query),
+                query.where(Sample.whole > 10**29).count(),
+                query.agg(total=ontologia.sum(Sample.whole)),
+                [sample.whole for sample in query.order_by(Sample.whole.desc()).limit(1)],
+                query.with_history().count(),
+            ]
+
+        first, second = open_shop(open_store), open_shop(open_store)
+        put(first, Sample(id="a", whole=1))
+        assert seen(first) == seen(second)
+        put(second, Sample(id="b", whole=10**30))
+        assert seen(first) == seen(second) == [[1, 10**30], 1, {"total": 10**30 + 1}, [10**30], 2]
 
     def test_sums_of_64_bit_integers_do_not_overflow(self, open_store: OpenStore) -> None:
         onto = open_shop(open_store)
