@@ -9,7 +9,7 @@ from collections import defaultdict
 from architecture.source_tree import PACKAGE, modules, project, runtime_imports
 
 SHARED: dict[str, tuple[set[str], str]] = {
-    "pydantic": ({"model", "config", "store"}, "validates at every border where users hand something in"),
+    "pydantic": ({"model", "config", "store", "testing"}, "validates at every border where users hand something in"),
     "pyarrow": ({"model", "ontology", "query", "store", "cli", "testing"}, "the form in which rows travel"),
     "duckdb": ({"query", "store", "testing"}, "one SQL dialect to compile for, one engine to compare with"),
 }

@@ -68,7 +68,7 @@ P = Customer.profile
         Customer.score < Decimal("0.1000000000000000055511151231257827021181583404541015625001"),
         Customer.score > Decimal("0.1"),
         Customer.price == Decimal("1.1"),
-        Customer.price < 1.1,
+        Customer.price == 1.1,
         Customer.active.is_false(),
         ~Customer.active.is_true(),
         Customer.active.in_([False]),

@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontologia.store.reconcile import Row, reconcile
+from ontologia.store.reconcile import reconcile
+from ontologia.store.rows import Row
 
 widths = st.sampled_from([1, 3])
 

@@ -62,7 +62,9 @@ class SqliteDialect:
                 if not wanted:
                     return subject + Sql(" IS NOT NULL")
                 # UTF-8 never has one character's bytes inside another's, so bytes may stand for characters.
-                return Sql("substr(CAST(") + subject + Sql(" AS BLOB), ?) = ?", (-len(wanted), wanted))
+                # The end of an empty text would be NULL, which is neither true nor false.
+                tail = Sql("substr(CAST(") + subject + Sql(" AS BLOB), ?) = ?", (-len(wanted), wanted))
+                return Sql("(") + subject + Sql(" <> '' AND ") + tail + Sql(")")
             case Op.CONTAINS:
                 return Sql("instr(") + subject + Sql(", ?) > 0", (literal,))
             case Op.ICONTAINS:

@@ -1,4 +1,7 @@
-"""Which store is meant: a path, a URI, or what the settings say."""
+"""Which store is meant: a path, a URI, or what the settings say.
+
+Two answers that disagree are an error; nothing is opened here.
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from ontologia.base.canonical import sha256_json
 from ontologia.model.spec import TypeKind
+from ontologia.store.rows import ColumnRows, Row
 
 ROWS_PER_BLOCK = 8192
 """Rows are hashed column by column in blocks of this many; part of the format."""
@@ -127,12 +128,16 @@ class RowDigest:
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
-        self._waiting: list[Sequence[Any]] = []
+        self._waiting: list[Row] = []
 
-    def add(self, rows: Sequence[Sequence[Any]]) -> None:
+    def add(self, rows: Sequence[Row]) -> None:
         """Take in the next rows."""
         if self._waiting:
             rows = [*self._waiting, *rows]
+        if len(rows) == ROWS_PER_BLOCK:
+            self._waiting = []
+            self._block(rows)
+            return
         whole = len(rows) - len(rows) % ROWS_PER_BLOCK
         for start in range(0, whole, ROWS_PER_BLOCK):
             self._block(rows[start : start + ROWS_PER_BLOCK])
@@ -145,14 +150,15 @@ class RowDigest:
             self._waiting = []
         return self._hash.hexdigest()
 
-    def _block(self, rows: Sequence[Sequence[Any]]) -> None:
-        self._hash.update(len(rows).to_bytes(4, "little") + b"".join(map(_column_bytes, zip(*rows, strict=True))))
+    def _block(self, rows: Sequence[Row]) -> None:
+        columns = rows.columns if isinstance(rows, ColumnRows) else zip(*rows, strict=True)
+        self._hash.update(len(rows).to_bytes(4, "little") + b"".join(map(_column_bytes, columns)))
 
 
 _TAGS = {type(None): b"n", int: b"i", float: b"f", str: b"t", bytes: b"b"}
 
 
-def _column_bytes(values: tuple[Any, ...]) -> bytes:
+def _column_bytes(values: Sequence[Any]) -> bytes:
     """One column of a block: a type tag per value, then the numbers, then lengths and contents."""
     types = set(map(type, values))
     if len(types) == 1:

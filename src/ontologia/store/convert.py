@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ontologia.model.physical import from_physical, layout, to_physical
 from ontologia.model.spec import TypeSpec
-from ontologia.store.reconcile import Row
+from ontologia.store.rows import Row
 
 
 def converter(source: TypeSpec, target: TypeSpec) -> Callable[[Row], Row] | None:

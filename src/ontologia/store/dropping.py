@@ -1,4 +1,7 @@
-"""Forgetting a type: preview with a token, refusal while others depend on it, and purging for good."""
+"""Forgetting a type: preview with a token, refusal while others depend on it, and purging for good.
+
+A dropped type can be declared anew and starts empty. Unless purged, its rows stay for `changes` and `verify`.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ from ontologia.store.catalog import StoredType
 from ontologia.store.commits import ROWS_PER_BLOCK
 from ontologia.store.drift import Drift, diffs_of, drifted
 from ontologia.store.protocol import Backend, Progress, Snapshot, VersionedRow, Writer
-from ontologia.store.reconcile import Delta, Row
+from ontologia.store.reconcile import Delta
+from ontologia.store.rows import Row
 from ontologia.store.upgrading import RowUpgrade, first_reason
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ontologia.model.physical import layout
 from ontologia.store.commits import ROWS_PER_BLOCK
-from ontologia.store.reconcile import Row
+from ontologia.store.rows import ColumnRows, Row
 
 Policy = Literal["upsert", "skip", "abort"]
 """What to do with wanted rows whose identity exists with other values."""
@@ -36,7 +36,7 @@ class ObjectRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def blocks(self) -> Iterator[list[Row]]:
+    def blocks(self) -> Iterator[Sequence[Row]]:
         ordered = [self.rows[identity] for identity in sorted(self.rows)]
         for start in range(0, len(ordered), ROWS_PER_BLOCK):
             yield ordered[start : start + ROWS_PER_BLOCK]
@@ -62,7 +62,7 @@ class TableRows:
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0
 
-    def blocks(self) -> Iterator[list[Row]]:
+    def blocks(self) -> Iterator[Sequence[Row]]:
         for run in self.runs(ROWS_PER_BLOCK):
             yield rows_of(run)
 
@@ -75,9 +75,9 @@ class TableRows:
 PendingRows = ObjectRows | TableRows
 
 
-def rows_of(columns: Sequence[Any]) -> list[Row]:
+def rows_of(columns: Sequence[Any]) -> ColumnRows:
     """Physical Arrow columns as rows."""
-    return list(zip(*map(_values, columns), strict=True))
+    return ColumnRows([_values(column) for column in columns])
 
 
 def _sorted_unique(table: Any, identity: list[str]) -> Any:

@@ -17,7 +17,8 @@ from ontologia.model.spec import TypeSpec
 from ontologia.query.plan import Aggregation, Lookup, Scan, Window
 from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
 from ontologia.store.commits import Change, Commit
-from ontologia.store.reconcile import Delta, Row
+from ontologia.store.reconcile import Delta
+from ontologia.store.rows import Row
 
 
 class StaleCatalog(Exception):  # noqa: N818 - a signal between a backend and its reader, never shown

@@ -28,7 +28,7 @@ from ontologia.store.catalog import Catalog, StoredType
 from ontologia.store.convert import converter
 from ontologia.store.drift import outdated
 from ontologia.store.protocol import Backend, Snapshot, StaleCatalog, VersionedRow
-from ontologia.store.reconcile import Row
+from ontologia.store.rows import Row
 from ontologia.store.upgrading import RowUpgrade, first_reason
 
 T = TypeVar("T")

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-Row = tuple[Any, ...]
+from ontologia.store.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,7 @@ def reconcile(wanted: Sequence[Row], current: Sequence[Row], width: int) -> Delt
     """Compare wanted rows, sorted and unique by identity, with the current rows of any of those identities."""
     if not current:
         return Delta(wanted, (), 0)
+    wanted = list(wanted)
     if wanted == current:
         return Delta((), (), len(wanted))
     present = {row[:width]: row for row in current}

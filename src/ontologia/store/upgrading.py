@@ -17,7 +17,7 @@ from ontologia.model.upgrade import Upgraders, upgrade_row
 from ontologia.store.catalog import StoredType
 from ontologia.store.convert import converter
 from ontologia.store.protocol import VersionedRow
-from ontologia.store.reconcile import Row
+from ontologia.store.rows import Row
 
 
 class UnsteadyDefaultError(ValueError):

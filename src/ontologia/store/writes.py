@@ -18,7 +18,8 @@ from ontologia.store.convert import converter
 from ontologia.store.drift import outdated
 from ontologia.store.pending import PendingRows, TableRows, rows_of
 from ontologia.store.protocol import Backend, Progress, Writer
-from ontologia.store.reconcile import Delta, Row, reconcile
+from ontologia.store.reconcile import Delta, reconcile
+from ontologia.store.rows import Row
 
 _RUN = 4096
 """Rows that are compared as a whole first: few enough that one changed row does not cost many."""
@@ -121,7 +122,9 @@ class Write:
         return reconcile(wanted, writer.current(stored, wanted, total), len(stored.spec.identity))
 
 
-def _changed_blocks(writer: Writer, stored: StoredType, rows: PendingRows, counts: TypeSummary) -> Iterator[list[Row]]:
+def _changed_blocks(
+    writer: Writer, stored: StoredType, rows: PendingRows, counts: TypeSummary
+) -> Iterator[Sequence[Row]]:
     """Blocks of wanted rows, less the runs of a table that are found to be there already."""
     if not isinstance(rows, TableRows) or not writer.is_dense(stored, len(rows)):
         yield from rows.blocks()

@@ -1,9 +1,9 @@
 """Telling that a run of rows is already there, without fetching it.
 
 SQLite joins each column of the range into one text, Arrow does the same with the wanted rows, and equal texts are
-equal rows: no wanted value contains the separator, and both sides have equally many values. Floats and bytes have no
-such text and are fetched. When the texts differ, for whatever reason, the rows are compared one by one elsewhere; so
-this may only ever say too little.
+equal columns: no wanted value contains the separator, and nulls are counted. Floats and bytes have no such text and are
+collected. When anything differs, for whatever reason, the rows are compared one by one elsewhere; so this may only ever
+say too little.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SEPARATOR = "\x1e"
 _NULL = "\x1d"
-_FETCHED = frozenset({Kind.FLOAT, Kind.BYTES})
+_COLLECTED = frozenset({Kind.FLOAT, Kind.BYTES})
 
 
 def is_unchanged(connection: sqlite3.Connection, stored: StoredType, columns: Sequence[pa.ChunkedArray]) -> bool:
@@ -39,21 +39,35 @@ def is_unchanged(connection: sqlite3.Connection, stored: StoredType, columns: Se
         return False
     # Rows that were written together lie together, and are read in the order of the table itself.
     together = seqs[1] - seqs[0] == count - 1
-    joined, fetched = _statements(stored, together=together)
-    if together:
-        bounds = seqs
-    found = connection.execute(joined, bounds).fetchone()
-    if found[0] != count:
-        return False
-    texts = [column for kept, column in zip(shape.columns, columns, strict=True) if _is_joined(kept)]
-    for column, text, present in zip(texts, found[1::2], found[2::2], strict=True):
-        if present != count - column.null_count or text != _joined_text(column):
+    collected = _collect_into(connection)
+    found = connection.execute(_statement(stored, together=together), seqs if together else bounds).fetchone()
+    cells = iter(found)
+    others: list[list[Any]] = []
+    for kept, column in zip(shape.columns[:-1], columns, strict=False):
+        if not _is_joined(kept):
+            others.append(column.to_pylist())
+        elif next(cells) != _joined_text(column) or (
+            _is_nullable(kept) and (next(cells) != count - column.null_count or _shows_null(column))
+        ):
             return False
-    if fetched is None:
-        return True
-    values = [column for kept, column in zip(shape.columns, columns, strict=True) if kept.kind in _FETCHED]
-    wanted = list(zip(*(column.to_pylist() for column in values), strict=True))
-    return connection.execute(fetched, bounds).fetchall() == wanted
+    return others == collected
+
+
+def _collect_into(connection: sqlite3.Connection) -> list[list[Any]]:
+    """A list that gets the values of each column that the next statement hands to `onto_collect`."""
+    collected: list[list[Any]] = []
+
+    class Collect:
+        def __init__(self) -> None:
+            values: list[Any] = []
+            collected.append(values)
+            self.step = values.append
+
+        def finalize(self) -> None:
+            """The values are where they should be; there is nothing to give back."""
+
+    connection.create_aggregate("onto_collect", 1, Collect)  # pyright: ignore[reportArgumentType]
+    return collected
 
 
 @lru_cache(maxsize=256)
@@ -65,32 +79,38 @@ def _seq_statement(stored: StoredType) -> str:
 
 
 @lru_cache(maxsize=512)
-def _statements(stored: StoredType, *, together: bool) -> tuple[str, str | None]:
-    """The statement that joins columns, and the one that fetches those that cannot be joined."""
+def _statement(stored: StoredType, *, together: bool) -> str:
+    """Joins the columns that can be joined, and collects the others."""
     shape = layout(stored.spec)
     identity = ", ".join(stored.spec.identity)
     marks = ", ".join("?" * shape.identity_width)
     place = "seq BETWEEN ? AND ?" if together else f"({identity}) >= ({marks}) AND ({identity}) <= ({marks})"
-    rows = f"FROM {live_table(stored)} WHERE {place}"
-    texts = [
-        f"group_concat({_shown(column)}, '{_SEPARATOR}'), COUNT({column.name})"
-        for column in shape.columns
-        if _is_joined(column)
-    ]
-    fetched = [column.name for column in shape.columns if column.kind in _FETCHED]
-    return (
-        f"SELECT COUNT(*), {', '.join(texts)} {rows}",
-        f"SELECT {', '.join(fetched)} {rows}" if fetched else None,
-    )
+    kept = shape.columns[:-1]
+    joined = [_joined(column) for column in kept if _is_joined(column)]
+    collected = [f"onto_collect({column.name})" for column in kept if not _is_joined(column)]
+    return f"SELECT {', '.join(joined + collected)} FROM {live_table(stored)} WHERE {place}"
 
 
-def _shown(column: Column) -> str:
-    nullable = column.exact or (column.field is not None and column.field.nullable)
-    return f"COALESCE({column.name}, '{_NULL}')" if nullable else column.name
+def _joined(column: Column) -> str:
+    if not _is_nullable(column):
+        return f"group_concat({column.name}, '{_SEPARATOR}')"
+    return f"group_concat(COALESCE({column.name}, '{_NULL}'), '{_SEPARATOR}'), COUNT({column.name})"
+
+
+def _is_nullable(column: Column) -> bool:
+    return column.exact or (column.field is not None and column.field.nullable)
 
 
 def _is_joined(column: Column) -> bool:
-    return column.kind not in _FETCHED and column.name != "big"
+    return column.kind not in _COLLECTED
+
+
+def _shows_null(column: pa.ChunkedArray) -> bool:
+    """Whether a value looks like what stands for null, so that the two could not be told apart."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pa.types.is_string(column.type) and bool(pc.any(pc.equal(column, _NULL)).as_py())
 
 
 def _joined_text(column: pa.ChunkedArray) -> Any:

@@ -23,7 +23,8 @@ from ontologia.model.spec import TypeKind, TypeSpec
 from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
 from ontologia.store.commits import ROWS_PER_BLOCK, Commit, Part, RowDigest, commit_hash
 from ontologia.store.protocol import VersionedRow
-from ontologia.store.reconcile import Delta, Row
+from ontologia.store.reconcile import Delta
+from ontologia.store.rows import Row, has_big, without_big
 from ontologia.store.sqlite import catalog as catalogs
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
 from ontologia.store.sqlite.unchanged import is_unchanged
@@ -164,6 +165,8 @@ class SqliteWriter:
 
     def _widen(self, stored: StoredType, rows: Sequence[Row]) -> StoredType:
         """Note integer fields that meet a value beyond 64 bits for the first time."""
+        if not has_big(rows):
+            return stored
         wide: set[str] = set()
         for row in rows:
             if row[-1] is not None:
@@ -306,26 +309,35 @@ class SqliteWriter:
 def _insert(
     connection: sqlite3.Connection, stored: StoredType, rows: Sequence[Row], first_seq: int, commit_id: int
 ) -> None:
-    """Add live rows, many to a statement: a third of the time of a row would go to starting its own."""
+    """Add live rows. Every value bound and every statement started costs, so there are few of either.
+
+    The first row says its number and SQLite counts on from there; the others come many to a statement.
+    """
     shape = layout(stored.spec)
-    insert = f"INSERT INTO {live_table(stored)} (seq, commit_id, {column_list(shape)}) VALUES "
-    cells = ", ".join("?" * len(shape.columns))
-    group = max(_CELLS_PER_INSERT // len(shape.columns), 1)
-    whole = len(rows) - len(rows) % group
-    if whole:
-        # One number says where the group starts; the rows in it count from there.
-        many = insert + ", ".join(f"(?1 + {number}, ?2, {cells})" for number in range(group))
-        connection.executemany(
-            many,
-            (
-                (first_seq + at, commit_id, *itertools.chain.from_iterable(rows[at : at + group]))
-                for at in range(0, whole, group)
-            ),
-        )
-    connection.executemany(
-        f"{insert}(?1, ?2, {cells})",
-        ((first_seq + at, commit_id, *rows[at]) for at in range(whole, len(rows))),
+    table = live_table(stored)
+    connection.execute(
+        f"INSERT INTO {table} (seq, commit_id, {column_list(shape)}) VALUES (?, ?, {_marks(len(shape.columns))})",
+        (first_seq, commit_id, *rows[0]),
     )
+    if len(rows) == 1:
+        return
+    names, rest = shape.names, rows[1:]
+    if not has_big(rest):
+        names, rest = names[:-1], without_big(rest)
+    insert = f"INSERT INTO {table} (commit_id, {', '.join(names)}) VALUES "
+    one = f"({commit_id:d}, {_marks(len(names))})"
+    group = max(_CELLS_PER_INSERT // len(names), 1)
+    whole = len(rest) - len(rest) % group
+    if whole:
+        connection.executemany(
+            insert + ", ".join([one] * group),
+            (tuple(itertools.chain.from_iterable(rest[at : at + group])) for at in range(0, whole, group)),
+        )
+    connection.executemany(insert + one, rest[whole:])
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
 
 
 def _identity_groups(stored: StoredType, identities: Sequence[Row]) -> Iterator[tuple[str, list[Any]]]:

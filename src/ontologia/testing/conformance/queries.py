@@ -67,6 +67,8 @@ CONDITIONS: list[tuple[Predicate, str]] = [
     (Customer.name.startswith(""), "abcdef"),
     (Customer.name.startswith("%"), "d"),
     (Customer.name.endswith("a"), "ae"),
+    (Customer.email.endswith("g"), "a"),
+    (Customer.email.startswith("a"), "a"),
     (Customer.name.contains("nn"), "ade"),
     (Customer.name.contains("_"), "d"),
     (Customer.name.contains("NN"), ""),
