@@ -7,6 +7,7 @@ does is done by the packages below it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from os import PathLike, fspath
 from types import TracebackType
 from typing import Any, Self
@@ -82,6 +83,11 @@ class Ontology:
         """The id of the last commit; 0 when there is none."""
         with self._backend.snapshot(single=True) as snapshot:
             return snapshot.head()
+
+    def commit_at(self, moment: datetime) -> int:
+        """The last commit at or before a moment; 0 when there is none. Without a time zone it is local time."""
+        with self._backend.snapshot() as snapshot:
+            return snapshot.commit_at(moment.astimezone())
 
     def list_commits(self, limit: int | None = None, since: int | None = None) -> list[Commit]:
         """Commits after `since`, newest first."""

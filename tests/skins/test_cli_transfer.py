@@ -51,11 +51,19 @@ def test_a_store_moves_to_another_one_as_the_seed_says(form: str) -> None:
     assert (again["unchanged"], again["commit_id"]) == (7, None)
 
 
-def test_a_new_store_needs_models_for_its_types(tmp_path: Path) -> None:
+def test_an_exported_directory_brings_its_types_along(tmp_path: Path) -> None:
     onto("export", "--output", "data")
+    assert onto("import", "data", "--db", "new.db").code == exits.OK
+    assert onto("schema", "export", "--db", "new.db").json == onto("schema", "export").json
+
+
+def test_an_import_that_fails_leaves_no_store_behind(tmp_path: Path) -> None:
+    onto("export", "--output", "data")
+    (tmp_path / "data" / "schema.json").unlink()
     run = onto("import", "data", "--db", "new.db")
     assert run.code == exits.USAGE
     assert "--models" in run.err
+    assert not (tmp_path / "new.db").exists()
 
 
 def test_conflicts_abort_skip_or_become_new_versions(tmp_path: Path) -> None:

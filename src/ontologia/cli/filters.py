@@ -11,7 +11,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, cast
 
@@ -165,11 +165,12 @@ def order(cls: type[Any], text: str) -> Order:
 
 
 def moment(text: str) -> int | datetime:
-    """A commit id, or a time in ISO 8601."""
+    """A commit id, or a time in ISO 8601; like all times that the command line shows, it is UTC unless it says."""
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     try:
-        return datetime.fromisoformat(text)
+        when = datetime.fromisoformat(text)
     except ValueError as error:
         hint = "Write 42, or 2026-03-01T12:00:00+00:00."
         raise QueryError(f"{text!r} is neither a commit id nor a time in ISO 8601.", hint=hint) from error
+    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)

@@ -6,7 +6,6 @@ modules are shown as theirs, with the line, not as failures of Ontologia.
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from ontologia.model.declare import Entity, Relation
 from ontologia.model.dynamic import class_from_spec
 from ontologia.model.spec import TypeSpec
 from ontologia.model.upgrade import Upgrade, Upgraders, load_upgraders
+from ontologia.store.transfer.schema import read_schema
 
 if TYPE_CHECKING:
     from ontologia.ontology import Ontology
@@ -32,7 +32,10 @@ def load_models(sources: Sequence[str]) -> dict[str, Class]:
     """The entity and relation classes of modules, Python files and exported schemas, by type name."""
     found: dict[str, Class] = {}
     for source in sources:
-        classes = _from_schema(Path(source)) if source.endswith(".json") else _classes_of(load_module(source))
+        if source.endswith(".json"):
+            classes = list(classes_from(read_schema(Path(source))).values())
+        else:
+            classes = _classes_of(load_module(source))
         if not classes:
             raise ConfigError(
                 f"{source} declares no entity and no relation.", hint="Name the module with your classes."
@@ -88,16 +91,6 @@ def _classes_of(module: ModuleType) -> list[Class]:
 def _declared(cls: Class) -> bool:
     """Whether a class can have objects: neither abstract, nor Entity or Relation itself."""
     return getattr(cls, "__declaration__", None) is not None
-
-
-def _from_schema(path: Path) -> list[Class]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        specs = [TypeSpec.from_json(record) for record in content["types"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        hint = "Give a file that `onto schema export` wrote."
-        raise ConfigError(f"{path} is not an exported schema: {error}.", hint=hint) from error
-    return list(classes_from(specs).values())
 
 
 def classes_from(specs: Iterable[TypeSpec], declared: Mapping[str, Class] | None = None) -> dict[str, Class]:

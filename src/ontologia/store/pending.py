@@ -59,6 +59,16 @@ class TableRows:
         table = _sorted_unique(table, list(model.__spec__.identity))
         return cls(model, table.columns, policy)
 
+    @classmethod
+    def united(cls, several: Sequence[TableRows]) -> TableRows:
+        """Several tables of one class as one; what comes later wins."""
+        import pyarrow as pa
+
+        first = several[0]
+        columns = zip(*(rows.columns for rows in several), strict=True)
+        joined = [pa.chunked_array([chunk for column in same for chunk in column.chunks]) for same in columns]
+        return cls.of(first.cls, joined, first.policy)
+
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0
 

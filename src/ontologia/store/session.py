@@ -15,7 +15,7 @@ from ontologia.model.declare import Entity, Relation
 from ontologia.model.rows import encoder
 from ontologia.query.builder import Query
 from ontologia.store.bulk import bulk_rows
-from ontologia.store.pending import ObjectRows, PendingRows, Policy
+from ontologia.store.pending import ObjectRows, PendingRows, Policy, TableRows
 from ontologia.store.protocol import Progress
 from ontologia.store.writes import Summary, Write
 
@@ -121,6 +121,9 @@ class Session:
                     f"{cls.__name__} is given with different on_conflict policies in one commit.",
                     hint="Commit them separately.",
                 )
+            if all(isinstance(rows, TableRows) for rows in several):
+                merged.append(TableRows.united([rows for rows in several if isinstance(rows, TableRows)]))
+                continue
             together = ObjectRows(cls, several[0].policy)
             for rows in several:
                 for block in rows.blocks():

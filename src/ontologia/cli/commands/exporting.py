@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +56,13 @@ def export(
 ) -> None:
     """Write the store to JSONL, CSV or Parquet.
 
-    A directory gets one file per type; all of them show the same commit. What is written can be imported again
-    without loss.
+    A directory gets one file per type and schema.json, which says what the types are; all files show the same commit.
+    What is written can be imported again without loss, also into an empty store.
     """
     from ontologia.cli.filters import moment
     from ontologia.cli.models import known_classes, load_all_upgraders, named_class
     from ontologia.store.transfer.places import as_format, file_name, format_of
+    from ontologia.store.transfer.schema import SCHEMA_FILE, write_schema
 
     if as_of is not None and history_since is not None:
         raise click.UsageError("Use one of --as-of and --history-since.")
@@ -75,7 +75,8 @@ def export(
         if output == "-" and chosen == "csv" and len(names) != 1:
             raise click.UsageError("CSV on stdout holds one type: name it with --type.")
         # One commit for all types, however long it takes and whoever writes meanwhile.
-        at = store.head() if as_of is None else _commit_at(store, moment(as_of))
+        when = store.head() if as_of is None else moment(as_of)
+        at = when if isinstance(when, int) else store.commit_at(when)
         rows = {name: _rows(store, classes[name], at, history_since) for name in names}
         if output == "-":
             _to_stdout(rows, classes, chosen, meta=with_metadata)
@@ -91,15 +92,9 @@ def export(
                 files.append({"type": name, "path": str(path), "rows": written})
                 done += written
         head = store.head()
+        if not type_name and files:
+            write_schema(target / SCHEMA_FILE, [classes[name].__spec__ for name in names])
     _show(invocation, files, at, head)
-
-
-def _commit_at(store: Any, when: int | datetime) -> int:
-    """The commit that a moment falls on; a moment without an offset is in UTC."""
-    if isinstance(when, int):
-        return when
-    aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    return next((commit.commit_id for commit in store.list_commits() if commit.created_at <= aware), 0)
 
 
 def _rows(store: Any, cls: type[Any], at: int, since: int | None) -> Any:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +21,10 @@ from ontologia.cli.progress import progress_bar
 from ontologia.cli.rendering import plural, show_facts, show_table
 from ontologia.cli.structure import Command
 from ontologia.errors import RefusedError
+
+if TYPE_CHECKING:
+    from ontologia.model.spec import TypeSpec
+    from ontologia.ontology import Ontology
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +129,13 @@ def _inferred(
 
 
 def _run(invocation: Invocation, request: Request) -> None:
-    from ontologia.cli.models import known_classes
+    from ontologia.cli.models import classes_from, known_classes
     from ontologia.store.transfer.places import source_files
 
     started = time.perf_counter()
     with _store(invocation, dry_run=request.dry_run) as store:
-        classes = {**request.inferred, **known_classes(store, request.models)}
+        beside = _schemas_beside(request.files)
+        classes = classes_from(beside, {**request.inferred, **known_classes(store, request.models)})
         sources = source_files(request.files, request.type_name, classes)
         session = store.session()
         read = _read(session, sources, classes, request.policy)
@@ -166,11 +173,28 @@ def _read(session: Any, sources: list[Any], classes: dict[str, type[Any]], polic
         return load(session, sources, classes, policy, bytes_read)
 
 
-def _store(invocation: Invocation, *, dry_run: bool) -> Any:
-    """The store to write to. A dry run against a store that is not there yet uses an empty one in memory."""
-    if dry_run and not Path(invocation.path()).exists():
-        return Invocation(db=":memory:").open(write=True, create=True)
-    return invocation.open(write=True, create=not dry_run)
+def _schemas_beside(files: list[Path]) -> list[TypeSpec]:
+    """What exported directories say about their types."""
+    from ontologia.store.transfer.schema import SCHEMA_FILE, read_schema
+
+    found = [folder / SCHEMA_FILE for folder in files if (folder / SCHEMA_FILE).is_file()]
+    return [spec for path in found for spec in read_schema(path)]
+
+
+@contextmanager
+def _store(invocation: Invocation, *, dry_run: bool) -> Generator[Ontology]:
+    """The store to write to; one that is not there yet comes to be only if the import succeeds."""
+    path = Path(invocation.path())
+    existed = path.exists()
+    if dry_run and not existed:
+        invocation = Invocation(db=":memory:")
+    try:
+        with invocation.open(write=True, create=not (dry_run and existed)) as store:
+            yield store
+    except BaseException:
+        if not existed:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _show(

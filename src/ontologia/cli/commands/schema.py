@@ -5,7 +5,6 @@ Whatever changes something is a preview unless `--apply` is there, and needs the
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -104,17 +103,17 @@ def schema() -> None:
 def export_schema(invocation: Invocation, type_name: str | None, output: str | None) -> None:
     """The stored types as JSON, which --models reads back."""
     from ontologia.cli.models import classes_from, named_class
+    from ontologia.store.transfer.schema import schema_content, write_schema
 
     with invocation.open() as store:
         specs = {stored.name: stored.spec for stored in store.stored_types()}
     if type_name is not None:
         named_class(classes_from(specs.values()), type_name)
         specs = {type_name: specs[type_name]}
-    content = {"types": [spec.to_json() for spec in specs.values()]}
     if output is None:
-        invocation.emit_json(content)
+        invocation.emit_json(schema_content(specs.values()))
         return
-    Path(output).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_schema(Path(output), specs.values())
     invocation.note(f"Wrote {plural(len(specs), 'type')} to {output}.")
 
 

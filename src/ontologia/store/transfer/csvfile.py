@@ -7,7 +7,6 @@ only when something is wrong is the file read again to learn the line.
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,17 +15,13 @@ from typing import Any
 from ontologia.errors import RowError
 from ontologia.model.spec import TypeSpec
 from ontologia.store.transfer.cells import CellError, json_readers, text_readers
+from ontologia.store.transfer.names import plain_name
 from ontologia.store.transfer.places import SourceFile
 from ontologia.store.transfer.read import Batch, bad_row
 from ontologia.store.transfer.write import meta_columns
 
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 26
 Columns = list[tuple[str, Callable[[Any], Any] | None, Callable[[Any], Any] | None, bool]]
-
-
-def plain_name(column: str) -> str:
-    """A column's name as a field would be called: `First Name` is `first_name`."""
-    return re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.strip())).strip("_").lower()
 
 
 def header_of(path: Path) -> list[str]:

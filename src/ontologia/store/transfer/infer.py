@@ -18,7 +18,8 @@ from typing import Any, cast
 from ontologia.errors import InputError, NotFoundError, RowError
 from ontologia.model.diff import typed
 from ontologia.model.spec import FieldSpec, JsonType, Kind, TypeSpec
-from ontologia.store.transfer.csvfile import header_of, plain_name, text_batches
+from ontologia.store.transfer.csvfile import header_of, text_batches
+from ontologia.store.transfer.names import class_name, plain_name
 from ontologia.store.transfer.places import SourceFile, format_of
 from ontologia.store.transfer.records import is_record
 
@@ -94,18 +95,6 @@ def propose(path: Path, type_name: str | None, key: str | None) -> Proposal:
     fields = tuple(_field(name, column, primary_key=name == chosen) for name, column in columns.items())
     _check_names(path, [one.name for one in fields])
     return Proposal(path, TypeSpec("entity", type_name or class_name(path.stem), fields), rows)
-
-
-def class_name(stem: str) -> str:
-    """The name of one thing, from the name of a file of them: `loan_applications` is `LoanApplication`."""
-    words = [word for word in plain_name(stem).split("_") if word]
-    last = words[-1] if words else "row"
-    for ending, single in (("ies", "y"), ("sses", "ss"), ("ses", "se"), ("ss", "ss"), ("us", "us"), ("s", "")):
-        if last.endswith(ending) and len(last) > len(ending) + 1:
-            last = last[: -len(ending)] + single
-            break
-    name = "".join(word.capitalize() for word in [*words[:-1], last])
-    return name if name[0].isalpha() else f"T{name}"
 
 
 def _rows(source: SourceFile) -> Iterator[dict[str, tuple[Any, str | None]]]:

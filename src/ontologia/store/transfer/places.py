@@ -13,6 +13,7 @@ from typing import Literal, get_args
 from urllib.parse import quote, unquote
 
 from ontologia.errors import InputError, NotFoundError
+from ontologia.store.transfer.names import class_name
 
 Format = Literal["jsonl", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -84,9 +85,11 @@ def _type_of(path: Path, form: Format, type_name: str | None, known: set[str]) -
     name = unquote(path.stem)
     if name in known:
         return name
-    folded = [one for one in known if one.casefold() == name.casefold()]
-    if len(folded) == 1:
-        return folded[0]
+    # customers.csv holds Customer, as `--infer` would call it; case does not matter.
+    named = {name.casefold(), class_name(name).casefold()}
+    alike = [one for one in known if one.casefold() in named]
+    if len(alike) == 1:
+        return alike[0]
     if form == "jsonl":
         return None
     raise InputError(
