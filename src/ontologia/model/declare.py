@@ -80,10 +80,12 @@ class Stored(metaclass=_FieldNames):
     __hydrator__: ClassVar[Callable[..., Any]]
     """Made once for each class, by `rows`."""
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, *unnamed: Any, **values: Any) -> None:
         declaration = type(self).__declaration__
         if declaration is None:
             raise TypeError(f"{type(self).__name__} is abstract: declare a subclass of it.")
+        if unnamed:
+            raise TypeError(f"{type(self).__name__} takes its values by name: {', '.join(declaration.names)}.")
         object.__setattr__(self, "__dict__", declaration.validator.validate_python(values)[0])
 
     @classmethod
