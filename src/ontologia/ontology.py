@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ontologia.base.clock import Clock, SystemClock
 from ontologia.config import OntologiaConfig
@@ -66,6 +66,8 @@ class Ontology:
         self._open_types = entity_types is None and relation_types is None
         self._classes = _by_name([*_listed(entity_types), *_listed(relation_types)])
         self._upgraders = load_upgraders(upgraders or ())
+        if db_path is not None and not isinstance(db_path, (str, PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{db_path!r} names no store.", hint="Give the path of a file.")
         path = sqlite_path(None if db_path is None else fspath(db_path), storage_uri, self.config)
         self._backend = SqliteBackend(path, self.config, clock or SystemClock(), read_only=read_only, create=create)
         self._write = Write(self._backend, self.config, check_endpoints)
@@ -98,22 +100,26 @@ class Ontology:
 
     def get_commit(self, commit_id: int) -> Commit:
         """One commit."""
+        check_number("get_commit", commit_id, signed=True)
         with self._backend.snapshot() as snapshot:
             return history.get_commit(snapshot, commit_id)
 
     def changes(self, commit_id: int) -> list[Change]:
         """Every row that a commit wrote, and whether it was new."""
+        check_number("changes", commit_id, signed=True)
         with self._backend.snapshot() as snapshot:
             return history.changes_of(snapshot, commit_id)
 
     def diff(self, first: int, second: int, cls: type[Any] | None = None) -> list[DiffItem]:
         """What differs between two commits: `(key, before, after)`, for one type or for all declared ones."""
-        classes = self._classes.values() if cls is None else [cls]
+        for commit_id in (first, second):
+            check_number("diff", commit_id, signed=True)
+        classes = self._classes.values() if cls is None else [_checked_class(cls)]
         return [item for one in classes for item in history.diff(self._reader, one, first, second)]
 
     def blame(self, cls: type[Any], key: Any) -> dict[str, int]:
         """For each field of a row, the commit that gave it its present value."""
-        return history.blame(self._reader, cls, key)
+        return history.blame(self._reader, _checked_class(cls), key)
 
     def validate(self) -> None:
         """Raise SchemaOutdatedError when a declared type differs from the stored one."""
@@ -164,9 +170,7 @@ class Ontology:
         return tuple(self._classes.values())
 
     def _check_type(self, cls: type[Any]) -> None:
-        if not isinstance(cls, type) or not issubclass(cls, (Entity, Relation)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UnknownTypeError(f"{cls!r} is not an entity or relation class.", hint="Pass the class itself.")
-        known = self._classes.get(cls.__spec__.name)
+        known = self._classes.get(_checked_class(cls).__spec__.name)
         if known is cls:
             return
         if known is None and self._open_types:
@@ -174,6 +178,12 @@ class Ontology:
             return
         if known is not None and known.__spec__ == cls.__spec__:
             return
+        if known is not None:
+            raise UnknownTypeError(
+                f"This Ontology was opened with another class {cls.__spec__.name}, which has other fields.",
+                hint="Open it again with the new class, and migrate().",
+                type_name=cls.__spec__.name,
+            )
         listed = ", ".join(self._classes) or "none"
         raise UnknownTypeError(
             f"{cls.__spec__.name} is not among the types this Ontology was opened with ({listed}).",
@@ -197,18 +207,25 @@ class Ontology:
         return f"Ontology({self._backend.uri!r}, head={self.head()}, types=[{', '.join(self._classes)}])"
 
 
+def _checked_class(cls: Any, error: type[InputError] = UnknownTypeError) -> type[Any]:
+    """The class, when it is one that can have rows."""
+    if not isinstance(cls, type) or not issubclass(cls, (Entity, Relation)) or cls.__declaration__ is None:
+        raise error(
+            f"{cls!r} is not a declared entity or relation class.", hint="Pass the class itself, e.g. Customer."
+        )
+    return cast("type[Any]", cls)
+
+
 def _listed(classes: Iterable[type[Any]] | None) -> list[type[Any]]:
-    if isinstance(classes, type):
-        raise ConfigError(f"Types are given as a list, not as {classes!r}.", hint=f"Write [{classes.__name__}].")
+    if isinstance(classes, type) or not (classes is None or isinstance(classes, Iterable)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"Types are given as a list, not as {classes!r}.", hint="Write [Customer, Product].")
     return list(classes or ())
 
 
 def _by_name(classes: Sequence[type[Any]]) -> dict[str, type[Any]]:
     found: dict[str, type[Any]] = {}
     for cls in classes:
-        if not isinstance(cls, type) or not issubclass(cls, (Entity, Relation)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"{cls!r} is not an entity or relation class.")
-        name = cls.__spec__.name
+        name = _checked_class(cls, ConfigError).__spec__.name
         if name in found and found[name] is not cls:
             raise ConfigError(f"Two classes are called {name!r}.", hint='Rename one with class X(Entity, name="…").')
         found[name] = cls

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 import pytest
+from pydantic import AfterValidator
 from pydantic import Field as Constraint
 
 from ontologia.model.declare import Entity, Relation
@@ -213,6 +214,14 @@ KEY = (Field[str], Field(primary_key=True))
         (_body(id=KEY, x=(Field[list[int]], [])), r"default_factory=list"),
         (_body(id=KEY, x=(Field[int], Field(default="many"))), r"Bad.x: the default 'many' is not valid: .*integer"),
         (_body(id=KEY, x=(Field[float], float("nan"))), r"Bad.x: the default nan is not valid"),
+        (
+            _body(id=KEY, x=(Field[Annotated[int, AfterValidator(float)]], 1)),
+            r"Bad.x: the default 1 is not valid: .*a float cannot be stored as int",
+        ),
+        (
+            _body(id=KEY, x=(Field[Annotated[UUID, AfterValidator(str)]], UUID(int=1))),
+            r"Bad.x: the default UUID\(.*\) cannot be stored: expected UUID, got str",
+        ),
         (_body(id=KEY, meta=Field[str]), "Bad.meta: this name is reserved"),
         (_body(id=KEY, left=Field[str]), "Bad.left: this name is reserved"),
         (_body(id=KEY, model_dump=Field[str]), "reserved"),

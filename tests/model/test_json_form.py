@@ -24,6 +24,11 @@ from ontologia.model.storable import UnstorableError
 from ontologia.model.types import shape_of
 
 
+@dataclass
+class Stamped:
+    at: datetime
+
+
 def codec(annotation: Any) -> Codec:
     found = codec_for(without_null(shape_of(annotation, "test"))[0])
     assert found is not None
@@ -188,3 +193,16 @@ def test_query_literals_may_be_values_or_their_plain_form():
     for found, wrong in ((uuids, "no uuid"), (colors, "green"), (colors, ["red"])):
         with pytest.raises(ValueError):
             found.encode(wrong)
+
+
+def test_reading_leaves_its_input_as_it_was():
+    form = json_form(shape_of(list[Stamped], "test"))
+    written = [{"at": "2020-01-01T00:00:00"}]
+    assert form.read is not None
+    assert form.read(written) == [Stamped(datetime(2020, 1, 1))]  # noqa: DTZ001 - a naive value is allowed
+    assert written == [{"at": "2020-01-01T00:00:00"}]
+
+
+def test_an_int_too_large_for_a_float_is_refused():
+    with pytest.raises(UnstorableError, match="not exactly a float"):
+        json_form(shape_of(list[float], "test")).write([10**400])

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic import Field as Constraint
 
 from ontologia.errors import MetadataUnavailableError
@@ -301,3 +301,40 @@ def test_an_attribute_read_does_not_go_through_the_descriptor():
     customer = Customer(id="c1", name="Alice")
     assert customer.__dict__["name"] == "Alice"
     assert not hasattr(type(customer).__dict__["name"], "__set__")
+
+
+class Vast(Entity):
+    id: Field[int] = Field(primary_key=True)
+    number: Field[int] = Field(default=0)
+    self: Field[str] = Field(default="x")
+
+
+def test_integers_longer_than_python_prints_can_be_shown_and_dumped():
+    vast = Vast(id=1, number=10**5000, self="me")
+    assert f"number={hex(10**5000)}, self='me'" in repr(vast)
+    assert hex(10**5000) in vast._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert vast.model_dump(mode="json") == {"id": 1, "number": 10**5000, "self": "me"}
+
+
+def test_an_integer_key_has_a_size_that_can_be_written():
+    assert identity(Vast(id=10**600)) == (str(10**600),)
+    with pytest.raises(ValidationError, match="an integer key must be below"):
+        Vast(id=10**5000)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        (Annotated[int, AfterValidator(float)], "a float cannot be stored as int"),
+        (Annotated[datetime, AfterValidator(str)], "a str cannot be stored as datetime"),
+        (Annotated[float, AfterValidator(lambda _: 10**400)], "too large for a float"),
+    ],
+)
+def test_a_validator_that_returns_another_type_is_refused(annotation: Any, message: str):
+    odd: Any = type(
+        "Odd",
+        (Entity,),
+        {"__annotations__": {"id": Field[str], "odd": Field[annotation]}, "id": Field(primary_key=True)},
+    )
+    with pytest.raises(ValidationError, match=message):
+        odd(id="k", odd=1)

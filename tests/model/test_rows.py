@@ -7,21 +7,21 @@ import json
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from model.storable_types import Color, Typed, datetimes, decimals, integers, same, texts, typed_values
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from ontologia.errors import InputError
 from ontologia.model.comparable import comparable, decimal_key, instant, time_of_day
 from ontologia.model.declare import Entity, Relation
 from ontologia.model.fields import Field
 from ontologia.model.physical import INT64_MAX, from_physical, layout, to_physical
-from ontologia.model.rows import decode_value, encoder, from_stored, hydrator, identity, stored_values
+from ontologia.model.rows import declaration_of, decode_value, encoder, from_stored, hydrator, identity, stored_values
 from ontologia.model.spec import Kind, TypeSpec
 from ontologia.model.upgrade import plain_values
 
@@ -211,6 +211,79 @@ def test_stored_values_are_decoded_to_what_objects_have():
     key = decode_value(Keyed, "left_key")
     assert key is not None
     assert key("7") == 7
+
+
+def test_parsed_json_is_decoded_and_not_shared():
+    class Logged(Entity):
+        id: Field[str] = Field(primary_key=True)
+        times: Field[list[datetime]]
+        anything: Field[Any] = Field(default=None)
+
+    times, anything = decode_value(Logged, "times"), decode_value(Logged, "anything")
+    assert times is not None
+    assert anything is not None
+    assert times(["2024-01-01T00:00:00+00:00"]) == [datetime(2024, 1, 1, tzinfo=UTC)]
+    assert (times(None), anything(None), anything("text"), anything(3)) == (None, None, "text", 3)
+    shared = {"a": {"b": 1}}
+    anything(shared)["a"]["b"] = 2
+    assert shared == {"a": {"b": 1}}
+
+
+class YesNo(Enum):
+    YES = True
+    NO = False
+
+
+class Words(str):
+    __slots__ = ()
+
+
+class Worded(Enum):
+    HELLO = Words("hello")
+
+
+class Blob(bytes):
+    pass
+
+
+class Real(float):
+    pass
+
+
+class Whole(int):
+    pass
+
+
+def test_cells_are_exactly_of_the_types_that_are_digested():
+    class Exact(Entity):
+        id: Field[Annotated[str, AfterValidator(Words)]] = Field(primary_key=True)
+        yes: Field[YesNo]
+        word: Field[Worded] = Field(default=Worded.HELLO)
+        blob: Field[bytes]
+        real: Field[Annotated[float, AfterValidator(Real)]]
+        rounded: Field[Annotated[float, AfterValidator(round)]]
+        whole: Field[Annotated[int, AfterValidator(Whole)]]
+
+    value = Exact(id="k", yes=YesNo.NO, blob=Blob(b"x"), real=1.5, rounded=2.4, whole=3)
+    for row in (
+        encoder(Exact)(value),
+        to_physical(Exact.__spec__, identity(value), list(stored_values(value).values())),
+    ):
+        assert row == ("k", 0, "hello", b"x", 1.5, 2.0, 3, None)
+        assert [type(cell) for cell in row] == [str, int, str, bytes, float, float, int, type(None)]
+    assert back(value) == value
+
+
+def test_the_key_of_an_end_has_one_text():
+    left, right = declaration_of(Keyed).ends
+    assert left.codec is not None
+    assert right.codec is not None
+    code = UUID("abcdef00-0000-0000-0000-000000000001")
+    assert [left.codec.encode(key) for key in (2, "02", "2")] == ["2"] * 3
+    assert [right.codec.encode(key) for key in (code, str(code).upper())] == [str(code)] * 2
+    for codec, wrong in itertools.product((left.codec, right.codec), (2.0, True, [1], None, "x")):
+        with pytest.raises((TypeError, ValueError), match=r"."):
+            codec.encode(wrong)
 
 
 def test_a_value_spoilt_after_it_was_given_is_refused_when_written():

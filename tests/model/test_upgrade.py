@@ -189,3 +189,22 @@ def test_a_package_is_found_by_name(package: str):
 def test_a_wrong_mark_is_a_type_error(name: Any, version: Any):
     with pytest.raises(TypeError):
         upgrader(name, from_version=version)
+
+
+def test_rows_do_not_share_a_default_that_an_upgrader_changes():
+    at = FieldSpec("at", {"object": {"x": "int"}}, Kind.JSON, has_default=True, default={"x": 0})
+    versions = [
+        TypeSpec("entity", "Spot", (KEY,)),
+        TypeSpec("entity", "Spot", (KEY, at)),
+        TypeSpec("entity", "Spot", (KEY, at, NAME)),
+    ]
+
+    @upgrader("Spot", from_version=2)
+    def move(row: dict[str, Any]) -> dict[str, Any]:
+        row["at"]["x"] += 1
+        return row | {"name": "n"}
+
+    upgraders = Upgraders.of([move])
+    rows = [upgrade_row(versions, upgraders, 1, {"id": key}) for key in ("a", "b", "c")]
+    assert [row["at"] for row in rows] == [{"x": 1}] * 3
+    assert at.default == {"x": 0}

@@ -62,14 +62,14 @@ def test_a_migration_is_previewed_and_applied_with_its_token(tmp_path: Path) -> 
 
 
 def test_a_change_that_needs_an_upgrader_asks_for_it(tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "ranks.py").write_text(BROKEN)
     (tmp_path / "migrations.py").write_text(MIGRATIONS)
-    plan = onto("migrate", "--models", "broken.py", "--json").json
+    plan = onto("migrate", "--models", "ranks.py", "--json").json
     assert plan["missing_upgraders"] == [{"type": "Customer", "from_version": 1}]
-    refused = onto("migrate", "--models", "broken.py", "--apply", "--token", plan["token"])
+    refused = onto("migrate", "--models", "ranks.py", "--apply", "--token", plan["token"])
     assert refused.code == exits.SCHEMA
     assert "--upgraders" in refused.err
-    done = onto("migrate", "--models", "broken.py", "--upgraders", "./migrations.py", "--apply", "--force", "--json")
+    done = onto("migrate", "--models", "ranks.py", "--upgraders", "./migrations.py", "--apply", "--force", "--json")
     assert done.json["commit_id"] == 4
     boundary = onto("query", "entities", "Customer", "--as-of", "1")
     assert boundary.code == exits.SCHEMA

@@ -407,7 +407,7 @@ def test_a_proposal_needs_a_column_that_can_be_the_key(tmp_path: Path) -> None:
     path.write_text("a,b\n1,x\n1,x\n")
     with pytest.raises(InputError, match="unique in every row"):
         propose(path, None, None)
-    with pytest.raises(InputError, match="twice the same"):
+    with pytest.raises(InputError, match="again, as line"):
         propose(path, None, "a")
     with pytest.raises(InputError, match="no column 'c'"):
         propose(path, None, "c")

@@ -28,8 +28,10 @@ _IN_COMMANDS = {
     "lock-contention": "Nothing was written; try again, or raise ONTOLOGIA_LOCK_TIMEOUT_MS.",
 }
 """Next steps in the words of the command line, where the library's own hint speaks of Python."""
-_OTHERWISE = {"query": "`onto schema export` shows the fields of every type and what they hold."}
-_ANYWHERE = "docs/reference/errors.md says when this happens; `--json` shows the details."
+_OTHERWISE = {
+    "query": "`onto schema export` shows the fields of every type and what they hold.",
+    "row": "Nothing was imported; fix the file and try again.",
+}
 """Next steps where the library has none."""
 
 
@@ -49,7 +51,7 @@ def describe(error: BaseException) -> Failure:
     code = exits.exit_code(error)
     match error:
         case OntologiaError():
-            hint = _IN_COMMANDS.get(error.kind, error.hint) or _OTHERWISE.get(error.kind, _ANYWHERE)
+            hint = _IN_COMMANDS.get(error.kind, error.hint) or _OTHERWISE.get(error.kind)
             return Failure(error.kind, error.message, hint, code, error.details)
         case click.exceptions.NoArgsIsHelpError():
             return Failure("usage", error.format_message(), None, exits.USAGE)

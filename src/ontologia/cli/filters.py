@@ -165,7 +165,10 @@ def order(cls: type[Any], text: str) -> Order:
 
 
 def moment(text: str) -> int | datetime:
-    """A commit id, or a time in ISO 8601; like all times that the command line shows, it is UTC unless it says."""
+    """A commit id, or a time in ISO 8601; like all times that the command line shows, it is UTC unless it says.
+
+    Tables show no fractions of a second, so a time without one stands for all of its second. A date is its midnight.
+    """
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     try:
@@ -173,4 +176,6 @@ def moment(text: str) -> int | datetime:
     except ValueError as error:
         hint = "Write 42, or 2026-03-01T12:00:00+00:00."
         raise QueryError(f"{text!r} is neither a commit id nor a time in ISO 8601.", hint=hint) from error
+    if ":" in text and not re.search(r"[.,]\d", text):
+        when = when.replace(microsecond=999_999)
     return when if when.tzinfo is not None else when.replace(tzinfo=UTC)

@@ -108,13 +108,18 @@ def known_classes(store: Ontology, models: Sequence[str] = ()) -> dict[str, Clas
     return classes_from((stored.spec for stored in store.stored_types()), load_models(models))
 
 
+_ARTICLED = {"entity": "an entity", "relation": "a relation"}
+
+
 def named_class(classes: Mapping[str, Class], name: str, kind: str | None = None) -> Class:
     """A class by type name, or an error that lists the known ones."""
     found = classes.get(name)
     if found is not None and kind in (None, found.__spec__.kind):
         return found
     known = sorted(one for one, cls in classes.items() if kind in (None, cls.__spec__.kind))
-    text = f"{name!r} is a {found.__spec__.kind}, not a {kind}." if found is not None else f"There is no type {name!r}."
+    text = f"There is no type {name!r}."
+    if found is not None and kind is not None:
+        text = f"{name!r} is {_ARTICLED[found.__spec__.kind]}, not {_ARTICLED[kind]}."
     listed = f"Known {kind or 'entity and relation'} types: {', '.join(known) or 'none yet'}."
     raise UnknownTypeError(text, hint=listed, type_name=name)
 

@@ -54,6 +54,16 @@ def models_option(function: F) -> F:
     )(function)
 
 
+def as_of_option(function: F) -> F:
+    """`--as-of`."""
+    return click.option(
+        "--as-of",
+        metavar="COMMIT|TIME",
+        help="The state after a commit, or at a time in ISO 8601 (UTC unless it says). A time without a fraction"
+        " includes all of its second; a date means its first moment.",
+    )(function)
+
+
 def upgraders_option(function: F) -> F:
     """`--upgraders`, repeatable."""
     return click.option(

@@ -42,11 +42,9 @@ def show_rows(invocation: Invocation, columns: Sequence[str], rows: Iterable[Map
         invocation.note(empty)
 
 
-def show_table(
-    invocation: Invocation, columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole: int = 0
-) -> None:
-    """Cells that are text already; the first `whole` columns are not cut."""
-    shown = table(columns, rows, whole=whole)
+def show_table(invocation: Invocation, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Cells that are text already."""
+    shown = table(columns, rows)
     for line in shown.lines:
         click.echo(line)
     if shown.cut:

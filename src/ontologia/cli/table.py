@@ -1,11 +1,12 @@
 """Tables for a terminal: columns side by side when they fit, one block per row when they do not.
 
-A cell that is too wide is cut with an ellipsis and the caller is told, so that it can say so. Control characters are
-shown, never sent to the terminal.
+Only text that is too wide is cut, the widest first, with an ellipsis, and the caller is told, so that it can say so;
+headings, numbers and times stay whole. Control characters are shown, never sent to the terminal.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import unicodedata
 from collections.abc import Sequence
@@ -15,6 +16,11 @@ import click
 
 _GAP = "  "
 _NARROWEST = 8
+_NUMBER_OR_TIME = re.compile(
+    r"[+-]?\d[\d,]*(\.\d+)?([eE][+-]?\d+)?|-?|true|false"
+    r"|\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"
+)
+"""Cells that say something else, or nothing, when they are cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +36,31 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None, *, whole: int = 0) -> Table:
-    """Rows under their headings. The first `whole` columns are not cut."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> Table:
+    """Rows under their headings."""
     room = width or terminal_width()
     cells = [[visible(cell) for cell in row] for row in rows]
     widths = [max([_width(name), *(_width(row[at]) for row in cells)]) for at, name in enumerate(columns)]
-    least = sum(min(wide, _NARROWEST) for wide in widths) + len(_GAP) * (len(columns) - 1)
-    if least > room and cells:
+    least = [
+        wide if all(_NUMBER_OR_TIME.fullmatch(row[at]) for row in cells) else min(wide, max(_width(name), _NARROWEST))
+        for at, (name, wide) in enumerate(zip(columns, widths, strict=True))
+    ]
+    room_for_cells = room - len(_GAP) * (len(columns) - 1)
+    if sum(least) > room_for_cells and cells:
         return _blocks(columns, cells, room)
-    cut = _shrink(widths, room - len(_GAP) * (len(columns) - 1), whole)
+    cut = _shrink(widths, least, room_for_cells)
     header = _GAP.join(_fitted(name, wide) for name, wide in zip(columns, widths, strict=True)).rstrip()
     body = [_GAP.join(_fitted(c, wide) for c, wide in zip(row, widths, strict=True)).rstrip() for row in cells]
     rule = _GAP.join("─" * wide for wide in widths)
     return Table((click.style(header, bold=True), click.style(rule, dim=True), *body), cut)
 
 
-def _shrink(widths: list[int], room: int, whole: int) -> bool:
-    """Take from the widest column until all fit."""
+def _shrink(widths: list[int], least: Sequence[int], room: int) -> bool:
+    """Take from the widest column that may be cut until all fit."""
     cut = False
-    while sum(widths) > room and max(widths[whole:], default=0) > 1:
-        widths[widths.index(max(widths[whole:]), whole)] -= 1
+    while sum(widths) > room and widths != list(least):
+        widest = max((at for at in range(len(widths)) if widths[at] > least[at]), key=widths.__getitem__)
+        widths[widest] -= 1
         cut = True
     return cut
 

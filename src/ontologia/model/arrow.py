@@ -24,6 +24,7 @@ from ontologia.model.arrow_columns import (
 from ontologia.model.declaration import Declaration
 from ontologia.model.declare import Stored
 from ontologia.model.fields import MISSING
+from ontologia.model.jsoninput import BY_NAME
 from ontologia.model.physical import int_from_text, int_text, layout
 from ontologia.model.rows import declaration_of, encoder
 from ontologia.model.spec import FieldSpec, Kind, TypeSpec
@@ -148,30 +149,62 @@ def table_from_any(data: Any) -> pa.Table | Iterator[Any]:
         return pa.Table.from_batches([data])
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
-    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "to_dict"):
+    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
         return _from_pandas(data)
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data).read_all()
+        return _from_stream(data).read_all()
     if hasattr(data, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(data)])
     if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
-        raise InputError(
-            f"Cannot read rows from {type(cast('object', data)).__name__}.",
-            hint="Give an Arrow table, a pandas or polars frame, or an iterable of dicts.",
-        )
+        raise _not_rows(data)
     return _from_iterable(iter(cast("Iterable[Any]", data)))
+
+
+def _from_stream(data: Any) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid as error:
+        # A single column, such as a series, is a stream too, but not of rows.
+        raise _not_rows(data) from error
+
+
+def _not_rows(data: Any) -> InputError:
+    return InputError(
+        f"Cannot read rows from {type(data).__name__}.",
+        hint="Give an Arrow table, a pandas or polars frame, or an iterable of dicts.",
+    )
 
 
 def _from_iterable(items: Iterator[Any]) -> pa.Table | Iterator[Any]:
     import pyarrow as pa
 
-    first = next(items, None)
-    if first is None:
+    first = next(items, MISSING)
+    if first is MISSING:
         return iter(())
     if isinstance(first, pa.RecordBatch | pa.Table):
-        tables = (table_from_any(item) for item in itertools.chain([first], items))
-        return pa.concat_tables(cast("Iterable[pa.Table]", tables))
+        return _joined([table_from_any(item) for item in itertools.chain([first], items)])
     return itertools.chain([first], items)
+
+
+def _joined(tables: Sequence[Any]) -> pa.Table:
+    """Batches as one table. A column that only some of them have is not filled with nulls: it may have a default."""
+    import pyarrow as pa
+
+    for number, table in enumerate(tables):
+        if set(table.column_names) != set(tables[0].column_names):
+            raise InputError(
+                f"Batch {number} has the columns {', '.join(table.column_names)}, "
+                f"the first one has {', '.join(tables[0].column_names)}.",
+                hint="Give all batches the same columns, or write them one by one.",
+            )
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(
+            f"The batches do not have the same types: {error}.", hint="Cast them to one schema."
+        ) from error
 
 
 def _from_pandas(frame: Any) -> pa.Table | Iterator[Any]:
@@ -179,8 +212,8 @@ def _from_pandas(frame: Any) -> pa.Table | Iterator[Any]:
 
     try:
         return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        # A column of mixed Python values has no Arrow type; its values are good enough as they are.
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        # A column of mixed Python values, or of long integers, has no Arrow type; they are good enough as they are.
         return iter(frame.astype(object).where(frame.notna(), None).to_dict("records"))
 
 
@@ -274,7 +307,7 @@ def physical_from_dicts(cls: type[Stored], rows: Iterable[Any], first_row: int =
                 value=shortened(row),
             )
         try:
-            held = validate(dict(cast("Mapping[str, Any]", row)))[0]
+            held = validate(dict(cast("Mapping[str, Any]", row)), **BY_NAME)[0]
         except ValidationError as error:
             raise _row_error(declaration, number, error) from error
         value = new(cls)
@@ -287,7 +320,7 @@ def _row_error(declaration: Declaration, number: int, error: ValidationError) ->
     first = error.errors(include_url=False)[0]
     place = first["loc"]
     column = str(place[0]) if place else None
-    if first["type"] == "extra_forbidden":
+    if first["type"] == "extra_forbidden" and len(place) == 1:
         problem = f"unknown field; the fields are {', '.join(declaration.names)}"
     else:
         problem = first["msg"][:1].lower() + first["msg"][1:]

@@ -19,7 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 from ontologia.errors import RowError
 from ontologia.model.arrow_native import NATIVE, Unfit, to_microseconds
 from ontologia.model.declaration import Part
+from ontologia.model.dump import shown
 from ontologia.model.fields import MISSING
+from ontologia.model.jsoninput import BY_NAME
 from ontologia.model.physical import EXACT_KINDS, to_physical
 from ontologia.model.shapes import Scalar, UnionOf
 from ontologia.model.spec import FieldSpec, Kind, TypeSpec
@@ -64,7 +66,7 @@ class BulkColumn:
 
 def shortened(value: Any) -> str:
     """A value as a message shows it."""
-    text = repr(value)
+    text = shown(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
@@ -72,11 +74,13 @@ def physical_columns(bulk: BulkColumn) -> PhysicalColumns:
     """Check one column and bring it to physical form."""
     import pyarrow as pa
 
-    part, column = bulk.part, bulk.column
+    part, column = bulk.part, _decoded(bulk.column)
     if not part.spec.nullable and column.null_count:
         bulk.refuse(_first_null(column), "a value is needed, this one is null")
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        _refuse_unreadable(bulk, column, None)
     if pa.types.is_null(column.type):
         return _nulls(part, len(column))
     native = NATIVE.get(part.spec.kind) if _is_plain(part) else None
@@ -89,6 +93,20 @@ def physical_columns(bulk: BulkColumn) -> PhysicalColumns:
         if unfit.row is not None:
             bulk.refuse(unfit.row, unfit.problem, unfit.value)
     return _by_value(bulk, column)
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column itself, without a dictionary between the rows and the values."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        return column
+    kind = column.type.value_type
+    if pa.types.is_string_view(kind):
+        # Arrow has no way to pick from text views.
+        kind = pa.large_string()
+    chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(chunks, kind)
 
 
 def _is_plain(part: Part) -> bool:
@@ -178,7 +196,7 @@ def _python_values(bulk: BulkColumn, column: Any, indices: Any) -> list[Any]:
     marked = (bulk.arrow_field.metadata or {}).get(b"ontologia") == b"json"
     if bulk.part.spec.kind is not Kind.JSON or not is_text or not (marked or not _can_be_text(bulk.part)):
         return values
-    return [None if text is None else _parsed(bulk.part, text) for text in values]
+    return [None if text is None else _parsed(bulk, text, at, indices) for at, text in enumerate(values)]
 
 
 def _refuse_unreadable(bulk: BulkColumn, column: Any, indices: Any) -> NoReturn:
@@ -198,14 +216,17 @@ def _can_be_text(part: Part) -> bool:
     return any(isinstance(member, Scalar) and member.name not in {"int", "float", "bool", "null"} for member in members)
 
 
-def _parsed(part: Part, text: str) -> Any:
-    """The value behind JSON text; text that is not that is left for validation to refuse."""
-    read = part.form.read
+def _parsed(bulk: BulkColumn, text: str, at: int, indices: Any) -> Any:
+    """What JSON text says; text that is not JSON is left for validation to refuse."""
     try:
         value = json.loads(text)
-        return value if read is None else read(value)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, RecursionError):
         return text
+    try:
+        return bulk.part.take(value)
+    except (ValueError, RecursionError) as error:
+        problem = error.errors(include_url=False)[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        bulk.refuse(at if indices is None else _first_use(indices, at), problem, text)
 
 
 def _from_values(bulk: BulkColumn, values: list[Any], indices: Any) -> PhysicalColumns:
@@ -215,7 +236,7 @@ def _from_values(bulk: BulkColumn, values: list[Any], indices: Any) -> PhysicalC
     kind: Any = validated_type(bulk.part.argument())
     adapter = TypeAdapter[list[Any]](cast("Any", GenericAlias(list, (kind,))))
     try:
-        valid = adapter.validate_python(values)
+        valid = adapter.validate_python(values, **BY_NAME)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         at = int(first["loc"][0])

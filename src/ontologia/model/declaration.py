@@ -18,8 +18,10 @@ from ontologia.model.annotations import RawField, raw_fields
 from ontologia.model.codec import Codec, codec_for
 from ontologia.model.fields import MISSING, Field
 from ontologia.model.jsonform import JsonForm, json_form
+from ontologia.model.jsoninput import Take, input_reader
 from ontologia.model.shapes import Scalar, Shape, canonical, kind_of, without_null
 from ontologia.model.spec import FieldSpec, Kind, TypeKind, TypeSpec
+from ontologia.model.storable import UnstorableError, exact
 from ontologia.model.types import shape_of
 from ontologia.model.validation import Argument, build_validator
 
@@ -39,6 +41,8 @@ class Part:
     form: JsonForm
     """How those are written as JSON."""
     codec: Codec | None
+    take: Take
+    """What Pydantic is given for their JSON when that comes from outside."""
     default: Any = MISSING
     default_factory: Callable[[], Any] | None = None
 
@@ -156,7 +160,16 @@ def _part(raw: RawField) -> Part:
         raise TypeError(f"{raw.where}: an instance key is a str without a default.")
     if field.primary_key and has_default and field.default is not MISSING:
         raise TypeError(f"{raw.where}: a primary key has no fixed default; give a default_factory or none.")
-    return Part(spec, raw.annotation, shape, json_form(shape), codec_for(shape), field.default, field.default_factory)
+    return Part(
+        spec,
+        raw.annotation,
+        shape,
+        json_form(shape),
+        codec_for(shape),
+        input_reader(shape),
+        field.default,
+        field.default_factory,
+    )
 
 
 def _check_keys(kind: TypeKind, owner: str, parts: list[Part]) -> None:
@@ -183,8 +196,20 @@ def _end_part(name: str, end: type[Any]) -> Part:
     declared: Declaration = end.__declaration__
     shape = next(part.shape for part in declared.parts if part.spec.primary_key)
     cls = _KEY_SHAPES[shape]
-    codec = None if cls is str else Codec(str, cls)
-    return Part(FieldSpec(name=name, type="str", kind=Kind.TEXT, primary_key=True), cls, shape, json_form(shape), codec)
+    codec = None if cls is str else _key_codec(cls)
+    spec = FieldSpec(name=name, type=canonical(shape), kind=Kind.TEXT, primary_key=True)
+    return Part(spec, cls, shape, json_form(shape), codec, input_reader(shape))
+
+
+def _key_codec(cls: type[Any]) -> Codec:
+    """Between a key of this class, or a text of one, and the one text by which the store knows it."""
+
+    def encode(value: Any) -> str:
+        if not isinstance(value, cls | str) or isinstance(value, bool):
+            raise TypeError(f"the key of an end is a {cls.__name__}, not a {type(value).__name__}")
+        return str(cls(value) if isinstance(value, str) else exact(value))
+
+    return Codec(encode, cls)
 
 
 def _with_default(part: Part, validator: SchemaValidator, where: str) -> Part:
@@ -193,10 +218,12 @@ def _with_default(part: Part, validator: SchemaValidator, where: str) -> Part:
         return part
     try:
         held = assigned(validator, part.name, part.default)
+        written = None if held is None else part.form.write(held)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]["msg"]
         raise TypeError(f"{where}: the default {part.default!r} is not valid: {problem}.") from error
-    written = None if held is None else part.form.write(held)
+    except UnstorableError as error:
+        raise TypeError(f"{where}: the default {part.default!r} cannot be stored: {error}.") from error
     return replace(part, spec=replace(part.spec, default=written), default=held)
 
 

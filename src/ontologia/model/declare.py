@@ -7,7 +7,6 @@ relation) hangs on slots beside them and is absent on objects that were not read
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,12 +24,10 @@ from typing import (
     get_args,
 )
 
-from pydantic_core import to_json
-
 from ontologia.errors import MetadataUnavailableError, UnknownFieldError
 from ontologia.model.annotations import Namespace
 from ontologia.model.declaration import Declaration, assigned, collect, declare, install
-from ontologia.model.dump import dumped
+from ontologia.model.dump import as_json, dumped, shown
 from ontologia.model.fields import Field
 from ontologia.model.spec import TypeSpec
 
@@ -101,7 +98,7 @@ class Stored(metaclass=_FieldNames):
         """The values by name; `mode="json"` gives only what JSON can hold."""
         if mode == "json":
             held = {name: self.__dict__[name] for name in _declaration(self).names}
-            return json.loads(to_json(held, bytes_mode="base64", inf_nan_mode="strings"))
+            return as_json(held)
         return dumped(_declaration(self), self.__dict__)
 
     def meta(self) -> Meta:
@@ -155,13 +152,13 @@ class Stored(metaclass=_FieldNames):
 
     def __repr__(self) -> str:
         held = self.__dict__
-        shown = ", ".join(f"{name}={held[name]!r}" for name in _declaration(self).names if name in held)
-        return f"{type(self).__name__}({shown})"
+        values = ", ".join(f"{name}={shown(held[name])}" for name in _declaration(self).names if name in held)
+        return f"{type(self).__name__}({values})"
 
     def _repr_html_(self) -> str:
         held = self.__dict__
         rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(repr(held[name]))}</td></tr>"
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(shown(held[name]))}</td></tr>"
             for name in _declaration(self).names
         )
         return f"<table><caption>{html.escape(type(self).__name__)}</caption>{rows}</table>"

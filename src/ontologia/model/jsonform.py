@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from types import NoneType
 from typing import Any, NoReturn, cast
 from uuid import UUID
@@ -70,13 +71,13 @@ _WRITERS: dict[str, Callable[[Any], Any]] = {
     "uuid": str,
     "bytes": lambda value: base64.b64encode(value).decode(),
 }
-_READERS: dict[str, Callable[[Any], Any]] = {
+READERS: dict[str, Callable[[Any], Any]] = {
     "datetime": datetime.fromisoformat,
     "date": date.fromisoformat,
     "time": time.fromisoformat,
     "decimal": Decimal,
     "uuid": UUID,
-    "bytes": base64.b64decode,
+    "bytes": partial(base64.b64decode, validate=True),
 }
 
 
@@ -178,10 +179,11 @@ class _Builder:
         readers = {name: part.read for name, part in parts.items() if part.read is not None}
 
         def read(record: dict[str, Any]) -> Any:
+            held = dict(record)
             for name, reader in readers.items():
-                if name in record:
-                    record[name] = reader(record[name])
-            return make(record)
+                if name in held:
+                    held[name] = reader(held[name])
+            return make(held)
 
         plain = shape.form == "typeddict" and not readers
         tags_only = shape.form == "typeddict" and all(part.read is None or part.only_tags for part in parts.values())
@@ -205,13 +207,16 @@ def _scalar(name: str) -> JsonForm:
             _wrong(cls.__name__, value)
         return value if convert is None else convert(value)
 
-    return JsonForm(write, _READERS.get(name), fits)
+    return JsonForm(write, READERS.get(name), fits)
 
 
 def _write_float(value: Any) -> Any:
     if type(value) is int:
         # A dataclass is taken as it is, and many people write Point(x=1).
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            refuse("an int this large is not exactly a float")
         return number if number == value else refuse(f"{value} is not exactly a float")
     if type(value) is not float:
         _wrong("float", value)
@@ -310,7 +315,7 @@ def _union(members: tuple[Shape, ...], forms: list[JsonForm]) -> JsonForm:
         return refuse(f"expected {text}, got {type(value).__name__}")
 
     by_class: dict[type[Any], JsonForm] = {
-        _class_of(m): form for m, form in zip(members, forms, strict=True) if m not in marked
+        class_of(m): form for m, form in zip(members, forms, strict=True) if m not in marked
     }
 
     def read(value: Any) -> Any:
@@ -328,7 +333,8 @@ def _union(members: tuple[Shape, ...], forms: list[JsonForm]) -> JsonForm:
     return JsonForm(write, None if plain else read, lambda value: any(f.fits(value) for f in forms), only_tags)
 
 
-def _class_of(shape: Shape) -> type[Any]:
+def class_of(shape: Shape) -> type[Any]:
+    """The Python class of a shape's JSON, once parsed."""
     match shape:
         case Scalar(name):
             return _PYTHON_TYPES[name] if name in {"int", "float", "bool", "null"} else str

@@ -7,6 +7,7 @@ a migration has changed.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
@@ -18,6 +19,7 @@ from ontologia.errors import InputError
 from ontologia.model.comparable import decimal_key, instant, time_of_day
 from ontologia.model.declaration import Declaration, Part
 from ontologia.model.declare import Stored, set_origin
+from ontologia.model.jsoninput import BY_NAME
 from ontologia.model.physical import (
     EXACT_KINDS,
     INT64_MAX,
@@ -178,7 +180,8 @@ def _step(part: Part) -> tuple[str, _Convert | None, _Convert | None, bool]:
         Kind.DECIMAL: decimal_key,
     }.get(kind)
     if part.codec is not None:
-        convert = part.codec.encode
+        encode = part.codec.encode
+        convert = (lambda item: int(encode(item))) if kind is Kind.BOOL else encode
     exact: _Convert | None = partial(exact_text, kind) if kind in EXACT_KINDS else None
     return part.name, convert, exact, kind is Kind.INT
 
@@ -259,13 +262,25 @@ def _alone(kind: Kind, back: Callable[[Any, str | None], Any]) -> Callable[[Any]
 
 
 def decode_value(cls: type[Stored], name: str) -> Callable[[Any], Any] | None:
-    """How a stored value of a field becomes the value an object has; None when it is the same."""
+    """How a value of a field, as queries compare it (JSON parsed), becomes what an object has; None when it is that."""
     declaration = declaration_of(cls)
-    codec = next(part.codec for part in (*declaration.ends, *declaration.parts) if part.name == name)
-    if codec is None:
+    part = next(part for part in (*declaration.ends, *declaration.parts) if part.name == name)
+    if part.spec.kind is Kind.JSON:
+        return _reader_of_copies(part.form.read)
+    if part.codec is None:
         return None
-    decode = codec.decode
+    decode = part.codec.decode
     return lambda value: None if value is None else decode(value)
+
+
+def _reader_of_copies(read: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    """A reader of parsed JSON that is shared with others, so that nothing the caller does to the value reaches them."""
+
+    def decode(value: Any) -> Any:
+        copied = copy.deepcopy(value)
+        return copied if copied is None or read is None else read(copied)
+
+    return decode
 
 
 def from_stored(cls: type[S], key: Sequence[str], values: Mapping[str, Any]) -> S:
@@ -277,26 +292,18 @@ def from_stored(cls: type[S], key: Sequence[str], values: Mapping[str, Any]) -> 
     arguments = dict(values)
     for part in declaration.parts:
         if part.spec.kind is Kind.JSON and arguments.get(part.name) is not None:
-            arguments[part.name] = _read_json(part, arguments[part.name])
+            arguments[part.name] = part.take(arguments[part.name])
     for name, text in zip(_identity_arguments(declaration), key, strict=False):
         if name in arguments and str(arguments[name]) != text:
             raise ValueError(
                 f"{declaration.spec.name}.{name} is {arguments[name]!r} in a row with key {text!r}: keys cannot change"
             )
         arguments[name] = text
-    return cls(**arguments)
+    value = object.__new__(cls)
+    value.__dict__.update(declaration.validator.validate_python(arguments, **BY_NAME)[0])
+    return value
 
 
 def _identity_arguments(declaration: Declaration) -> tuple[str, ...]:
     key = declaration.spec.key_field
     return (*(part.name for part in declaration.ends), *(() if key is None else (key.name,)))
-
-
-def _read_json(part: Part, value: Any) -> Any:
-    """The value behind a field's JSON; what is not that field's JSON is left for validation to judge."""
-    if part.form.read is None:
-        return value
-    try:
-        return part.form.read(value)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return value

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from ontologia.base.canonical import canonical_json
 from ontologia.model.spec import JsonType, Kind
+from ontologia.model.storable import exact
 
 ScalarName = Literal[
     "str", "int", "float", "bool", "null", "datetime", "date", "time", "decimal", "uuid", "bytes", "any"
@@ -102,7 +103,7 @@ Shape = Scalar | Choice | ListOf | DictOf | ObjectOf | RefTo | UnionOf
 
 def choice_value(member: Any) -> Any:
     """The plain value behind a member of a choice."""
-    return member.value if isinstance(member, Enum) else member
+    return exact(member.value if isinstance(member, Enum) else member)
 
 
 def choice_json(member: Any) -> Any:

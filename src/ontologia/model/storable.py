@@ -29,6 +29,23 @@ class UnstorableError(ValueError):
         return f"{self.problem} (at ${''.join(reversed(self.path))})" if self.path else self.problem
 
 
+def exact(value: Any) -> Any:
+    """The value as the very str, int, float or bytes that a subclass of one wraps; others as they are."""
+    match value:
+        case bool():
+            return value
+        case str():
+            return str.__str__(value)
+        case int():
+            return int.__int__(value)
+        case float():
+            return float.__float__(value)
+        case bytes():
+            return bytes(memoryview(value))
+        case _:
+            return value
+
+
 def refuse(problem: str) -> NoReturn:
     raise UnstorableError(problem)
 

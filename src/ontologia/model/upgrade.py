@@ -7,6 +7,7 @@ store holds, with JSON fields parsed, and for relations the keys of both ends. A
 from __future__ import annotations
 
 import base64
+import copy
 import importlib
 import json
 import pkgutil
@@ -127,9 +128,12 @@ def plain_values(spec: TypeSpec, values: Mapping[str, Any]) -> dict[str, Any]:
 def plain_default(spec: FieldSpec) -> Any:
     """The static default of a field as a plain value."""
     value = spec.default
-    if value is None or spec.kind in {Kind.TEXT, Kind.INT, Kind.BOOL, Kind.JSON}:
+    if value is None or spec.kind in {Kind.TEXT, Kind.INT, Kind.BOOL}:
         return value
     match spec.kind:
+        case Kind.JSON:
+            # An upgrader may change what it is given; the next row, and the spec, have their own.
+            return copy.deepcopy(value)
         case Kind.FLOAT:
             return float(cast("dict[str, str]", value)[VALUE] if isinstance(value, dict) else value)
         case Kind.DECIMAL:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Annotated, Any, Optional, cast
 
@@ -20,10 +20,12 @@ from ontologia.model.codec import Codec
 from ontologia.model.fields import MISSING
 from ontologia.model.portable import portable
 from ontologia.model.spec import FieldSpec, Kind
-from ontologia.model.storable import check_decimal, check_text
+from ontologia.model.storable import check_decimal, check_text, exact
 
 _ANY_TEXT = StringConstraints(min_length=0)
 """A bound that excludes nothing, but makes Pydantic look at the text and refuse lone surrogates."""
+_KEY_BITS = 2_000
+"""Keys are held as text, and Python limits the digits of integers as text."""
 _SOME_TEXT = StringConstraints(min_length=1)
 
 
@@ -40,9 +42,13 @@ class Argument:
 
 
 def _finite(value: float) -> float:
-    if value != value:  # noqa: PLR0124 - the definition of nan
+    try:
+        number = float(value) + 0.0
+    except OverflowError:
+        raise ValueError("too large for a float") from None
+    if number != number:  # noqa: PLR0124 - the definition of nan
         raise ValueError("nan cannot be stored; use None for a missing number")
-    return value + 0.0
+    return number
 
 
 def _plain_datetime(value: datetime) -> datetime:
@@ -59,22 +65,46 @@ def _plain_date(value: date) -> date:
 def _not_blank(value: str) -> str:
     if not value.strip():
         raise ValueError("an instance key must not be blank")
-    return check_text(value)
+    return check_text(exact(value))
 
 
-def _not_empty(value: Any) -> Any:
+def _usable_key(value: Any) -> Any:
     if value == "":
         raise ValueError("a key must not be empty")
+    if isinstance(value, int) and value.bit_length() > _KEY_BITS:
+        raise ValueError(f"an integer key must be below 2**{_KEY_BITS}")
     return value
 
 
-_CHECKS: dict[Kind, Callable[[Any], Any]] = {
-    Kind.TEXT: check_text,
-    Kind.FLOAT: _finite,
-    Kind.DECIMAL: cast("Callable[[Decimal], Decimal]", check_decimal),
-    Kind.DATETIME: _plain_datetime,
-    Kind.DATE: _plain_date,
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+_CHECKS: dict[Kind, tuple[type[Any] | tuple[type[Any], ...], Callable[[Any], Any]]] = {
+    Kind.TEXT: (str, lambda value: check_text(exact(value))),
+    Kind.INT: (int, exact),
+    Kind.FLOAT: ((float, int), _finite),
+    Kind.BOOL: (bool, _unchanged),
+    Kind.BYTES: (bytes, exact),
+    Kind.DECIMAL: (Decimal, check_decimal),
+    Kind.DATETIME: (datetime, _plain_datetime),
+    Kind.DATE: (date, _plain_date),
+    Kind.TIME: (time, _unchanged),
 }
+"""What the store's own check takes, and the check: people's validators may return anything."""
+_EXACT_IN_PYDANTIC = (int, bool, int | None, bool | None)
+"""Annotations whose values are exactly of their class, so that looking again is not worth the time."""
+
+
+def _checked_class(kind: Kind) -> Callable[[Any], Any]:
+    cls, check = _CHECKS[kind]
+
+    def checked(value: Any) -> Any:
+        if not isinstance(value, cls) or (kind is not Kind.BOOL and isinstance(value, bool)):
+            raise ValueError(f"a {type(value).__name__} cannot be stored as {kind}")
+        return check(value)
+
+    return checked
 
 
 def _passing_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -93,9 +123,9 @@ def _check_of(argument: Argument) -> Callable[[Any], Any] | None:
             return value
 
         return storable
-    if kind is Kind.TEXT and codec is not None:
+    if codec is not None or argument.annotation in _EXACT_IN_PYDANTIC:
         return None
-    return _CHECKS.get(kind)
+    return _checked_class(kind) if kind in _CHECKS else None
 
 
 def validated_type(argument: Argument) -> Any:
@@ -111,7 +141,7 @@ def validated_type(argument: Argument) -> Any:
     if check is not None:
         annotation = Annotated[annotation, AfterValidator(_passing_none(check) if spec.nullable else check)]
     if argument.key:
-        annotation = Annotated[annotation, AfterValidator(_not_empty)]
+        annotation = Annotated[annotation, AfterValidator(_usable_key)]
     return annotation
 
 

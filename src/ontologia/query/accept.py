@@ -17,6 +17,7 @@ from uuid import UUID
 
 from ontologia.errors import QueryError
 from ontologia.model.spec import Kind
+from ontologia.query.declared import SCALAR_READERS
 from ontologia.query.places import Place
 from ontologia.query.predicates import Op, Ref
 
@@ -35,14 +36,10 @@ _EXPECTED = {
     Kind.JSON: "str, int or float",
 }
 _NUMERIC = frozenset({Kind.INT, Kind.FLOAT, Kind.DECIMAL})
-_EQUALITY = frozenset({Op.EQ, Op.IN})
-_TEXT_FORMS: dict[str, tuple[type, Callable[[Any], str]]] = {
-    "datetime": (datetime, lambda value: value.isoformat()),
-    "date": (date, lambda value: value.isoformat()),
-    "time": (time, lambda value: value.isoformat()),
-    "uuid": (UUID, str),
-}
-"""Nested types that JSON holds as text: the class of their literals, and the text."""
+_EQUALITY = frozenset({Op.EQ, Op.NE, Op.IN, Op.NOT_IN})
+_HELD_AS_TEXT = frozenset({"decimal", "datetime", "date", "time"})
+_NAMES: dict[type, str] = {datetime: "datetime", date: "date", time: "time", bytes: "bytes"}
+"""Classes of literals for scalars that JSON holds as text, and what a declared type calls them."""
 
 
 def refuse_singletons(ref: Ref, op: Op, value: Any) -> None:
@@ -64,7 +61,19 @@ def stored_literal(ref: Ref, op: Op, value: Any, place: Place, encode: Encode | 
     plain = _plain(ref, value, kind, place, encode)
     if not _fits(kind, plain):
         _wrong(ref, _EXPECTED[kind], value)
-    return _checked(ref, plain)
+    return _listed(ref, op, _checked(ref, plain), place)
+
+
+def _listed(ref: Ref, op: Op, value: Any, place: Place) -> Any:
+    """The value, when a type that lists its values (an Enum, a Literal) has it among them."""
+    if op in _EQUALITY and not place.allows_member(value):
+        raise QueryError(
+            f"{ref!r} is never {_shortened(value)}.",
+            hint=f"It is one of {', '.join(map(repr, place.members()))}.",
+            field=ref.label,
+            known=place.members(),
+        )
+    return value
 
 
 def text_literal(ref: Ref, op: Op, value: Any) -> str:
@@ -94,15 +103,19 @@ def _plain(ref: Ref, value: Any, kind: Kind, place: Place, encode: Encode | None
             return str(value if isinstance(value, UUID) else UUID(value))
         except (ValueError, AttributeError, TypeError):
             _wrong(ref, "UUID", value)
-    if kind is Kind.DECIMAL and isinstance(value, float) and math.isfinite(value):
-        # As when an object is made: 7.1 is the decimal 7.1, not the binary fraction beside it.
-        return Decimal(repr(value))
+    if kind is Kind.DECIMAL and isinstance(value, float):
+        return _as_decimal(value)
     if encode is None or _fits(kind, value):
         return value
     try:
         return encode(value)
     except (TypeError, ValueError, AttributeError, LookupError):
         _wrong(ref, _EXPECTED[kind], value)
+
+
+def _as_decimal(value: float | Decimal) -> Any:
+    """As when an object is made: 7.1 is the decimal 7.1, not the binary fraction beside it."""
+    return Decimal(repr(float(value))) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def _fits(kind: Kind, value: Any) -> bool:
@@ -126,24 +139,46 @@ def _fits(kind: Kind, value: Any) -> bool:
 
 
 def _json_literal(ref: Ref, op: Op, value: Any, place: Place) -> Any:
+    """A literal for a place inside JSON; where the type there is closed, one that some value there could equal."""
     if isinstance(value, Enum):
         value = value.value
-    for name, (cls, as_text) in _TEXT_FORMS.items():
-        # A datetime is a date too, so the class must be the very one.
-        if type(value) is cls and place.is_named(name):
-            if op not in _EQUALITY and op not in (Op.NE, Op.NOT_IN):
-                raise QueryError(
-                    f"{ref!r} is held as text inside JSON, so it can be compared for equality but not ordered.",
-                    hint=f"Make it a field of its own to order by {name}.",
-                    field=ref.label,
-                )
-            return as_text(value)
-    if not isinstance(value, str | int | float):
-        hint = None
-        if isinstance(value, list | dict):
-            hint = "Compare what is inside: path() for keys, any_path() for items."
+    if isinstance(value, UUID) and place.is_named("uuid"):
+        return str(value)
+    if isinstance(value, str) and not place.may_be_text:
+        value = _from_text(value, place)
+    if isinstance(value, str):
+        fits = place.may_be_text
+        if fits and place.is_named("uuid") and not place.is_named("str"):
+            value = _plain(ref, value, Kind.TEXT, place, None)
+    elif isinstance(value, bool):
+        fits = True
+    elif isinstance(value, int | float):
+        fits = place.may_be_number
+    elif isinstance(value, Decimal):
+        fits = place.is_named("decimal")
+    else:
+        fits = place.is_named(_NAMES.get(type(cast("object", value)), ""))
+    if not fits:
+        hint = "Compare what is inside: path() for keys, any_path() for items." if _is_container(value) else None
         _wrong(ref, _EXPECTED[Kind.JSON] if place.is_open else place.describe(), value, hint)
-    return _checked(ref, value)
+    if isinstance(value, float | Decimal) and place.scalars <= {"decimal", "null"} and not place.is_open:
+        value = _as_decimal(value)
+    return _listed(ref, op, _checked(ref, value), place)
+
+
+def _from_text(text: str, place: Place) -> Any:
+    """The decimal or the time that JSON holds as this text, where there can be only one sort; else the text."""
+    (name, *others) = [*(place.scalars & _HELD_AS_TEXT), ""]
+    if not name or len(others) != 1:
+        return text
+    try:
+        return SCALAR_READERS[name](text)
+    except (ValueError, ArithmeticError):
+        return text
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, list | dict)
 
 
 def _checked(ref: Ref, value: Any) -> Any:

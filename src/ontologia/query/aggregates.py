@@ -85,7 +85,8 @@ class Aggregate:
         expected = self._expected()
         if value is None or isinstance(value, bool):
             raise TypeError(f"{self!r} cannot be compared with {value}.")
-        if not isinstance(value, expected) or value != value:  # noqa: PLR0124 - only nan differs from itself
+        a_moment = isinstance(value, datetime) and datetime not in expected
+        if not isinstance(value, expected) or a_moment or value != value:  # noqa: PLR0124 - only nan differs from itself
             names = " or ".join(one.__name__ for one in expected)
             raise QueryError(f"{self!r} is compared with {names}, not with {type(value).__name__} {value!r}.")
         return value
@@ -104,6 +105,8 @@ class Aggregate:
                 return (time,)
             case Kind.BYTES:
                 return (bytes,)
+            case Kind.JSON if self.ref.declared:
+                return str, int, float, Decimal, bytes, datetime, date, time
             case Kind.JSON:
                 return str, int, float
             case _:

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 from ontologia.errors import NotFoundError, QueryError
 from ontologia.model.declare import Entity, Relation
 from ontologia.query.aggregates import Aggregate, Having, check_having, count
-from ontologia.query.check import check_aggregates, check_number, check_order, check_predicate, key_text
+from ontologia.query.check import (
+    check_aggregates,
+    check_concrete,
+    check_has_order,
+    check_moment,
+    check_number,
+    check_order,
+    check_predicate,
+    key_text,
+)
 from ontologia.query.expr import FieldExpr
 from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
 from ontologia.query.predicates import Order, Predicate, Ref
@@ -65,12 +74,14 @@ class Query:
         """Entities of a type."""
         if not (isinstance(cls, type) and issubclass(cls, Entity)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise QueryError(f"{cls!r} is not an entity class.", hint="Pass the class itself, e.g. entities(Customer).")
+        check_concrete(cls)
         return EntityQuery(self.source, cls, Scan("entity", cls.__spec__.name))
 
     def relations(self, cls: type[R]) -> RelationQuery[R]:
         """Relations of a type, with both ends."""
         if not (isinstance(cls, type) and issubclass(cls, Relation)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise QueryError(f"{cls!r} is not a relation class.", hint="Pass the class, e.g. relations(Subscription).")
+        check_concrete(cls)
         return RelationQuery(self.source, cls, Scan("relation", cls.__spec__.name))
 
 
@@ -91,6 +102,8 @@ class _Rows(Tabular, Generic[T]):
     def order_by(self, *criteria: FieldExpr[Any] | Order) -> Self:
         """Sort by these; ties, and queries without an order, go by commit and identity."""
         orders = tuple(check_order(self.cls, criterion) for criterion in criteria)
+        for order in orders:
+            check_has_order(self.cls, order.ref)
         return replace(self, scan=replace(self.scan, order=self.scan.order + orders))
 
     def limit(self, number: int) -> Self:
@@ -105,7 +118,7 @@ class _Rows(Tabular, Generic[T]):
         """The state after a commit, or at a moment; a moment without a time zone is local time, as in Python."""
         if isinstance(moment, bool) or not isinstance(moment, (int, datetime)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise QueryError(f"as_of() takes a commit id or a datetime, not {moment!r}.")
-        at = moment.astimezone() if isinstance(moment, datetime) else check_number("as_of", moment, signed=True)
+        at = check_moment(moment) if isinstance(moment, datetime) else check_number("as_of", moment, signed=True)
         return self._window(Window(Mode.AS_OF, 0, at))
 
     def with_history(self) -> Self:
@@ -129,6 +142,13 @@ class _Rows(Tabular, Generic[T]):
                 hint="Use one of as_of, with_history, history_since and between.",
             )
         return replace(self, scan=replace(self.scan, window=window))
+
+    def _one_version(self) -> None:
+        if self.scan.window.mode is Mode.HISTORY:
+            raise QueryError(
+                f"In a history window a {self.scan.type_name} has many versions; get() gives one.",
+                hint="Use as_of(...).get(...), or where(...).collect() for all versions.",
+            )
 
     def __iter__(self) -> Iterator[T]:
         return self.source.objects(self.cls, self.scan)
@@ -169,6 +189,13 @@ class _Rows(Tabular, Generic[T]):
         if not fields:
             raise QueryError("group_by() needs at least one field.")
         refs = tuple(check_order(self.cls, field).ref for field in fields)
+        labels = [ref.label for ref in refs]
+        for number, label in enumerate(labels):
+            if label in labels[:number]:
+                raise QueryError(
+                    f"{refs[labels.index(label)]!r} and {refs[number]!r} would both be called {label!r} in the result.",
+                    hint="Group by one of them.",
+                )
         return Grouped(self.source, self.cls, self.scan, refs)
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -212,11 +239,7 @@ class EntityQuery(_Rows[E]):
         text = key_text(self.cls, key)
         if self.scan == Scan("entity", self.scan.type_name):
             return self.source.get(self.cls, text)
-        if self.scan.window.mode is Mode.HISTORY:
-            raise QueryError(
-                f"In a history window a {self.scan.type_name} has many versions; get() gives one.",
-                hint="Use as_of(...).get(key), or where(...).collect() for all versions.",
-            )
+        self._one_version()
         lookup = Lookup("key", (text,))
         return next(iter(replace(self, scan=replace(self.scan, lookup=lookup))), None)
 
@@ -239,7 +262,11 @@ class RelationQuery(_Rows[R]):
             name = self.scan.type_name
             says = "has no instance key" if field is None else f"needs the instance key {field.name!r} too"
             raise QueryError(f"{name} {says}.")
-        wanted = self.where(self.cls.left_key == str(left_key), self.cls.right_key == str(right_key))
+        self._one_version()
+        left, right = self.cls.__ends__
+        wanted = self.where(
+            self.cls.left_key == key_text(left, left_key), self.cls.right_key == key_text(right, right_key)
+        )
         return (wanted if field is None else wanted.where(getattr(self.cls, field.name) == instance_key)).first()
 
 

@@ -6,16 +6,32 @@ Each mistake is a `QueryError` that names it where the query is written, before 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from ontologia.errors import QueryError
 from ontologia.model.spec import TypeSpec
-from ontologia.query.aggregates import Aggregate, check_where
+from ontologia.query.aggregates import Aggregate, Fn, check_where
 from ontologia.query.expr import FieldExpr, sortable
-from ontologia.query.predicates import Order, Predicate, Ref, comparisons
+from ontologia.query.predicates import ORDERINGS, TEXT_TESTS, Order, Predicate, Ref, comparisons
 
 _LARGEST = 2**63 - 1
+_ENDS = ("left_key", "right_key")
+
+
+def check_concrete(cls: type[Any]) -> None:
+    """Refuse a class of which there are no rows: `Entity` and `Relation` themselves, and abstract ones."""
+    if getattr(cls, "__declaration__", None) is None:
+        raise QueryError(f"{cls.__name__} is abstract: nothing is stored of it.", hint="Query one of its subclasses.")
+
+
+def check_moment(moment: datetime) -> datetime:
+    """A moment with its offset; one without is local time."""
+    try:
+        return moment.astimezone(UTC)
+    except (OverflowError, ValueError, OSError) as error:
+        raise QueryError(f"as_of() cannot reach {moment}: its time in UTC is beyond what Python can say.") from error
 
 
 def check_predicate(cls: type[Any], predicate: object) -> None:
@@ -27,6 +43,8 @@ def check_predicate(cls: type[Any], predicate: object) -> None:
         )
     for leaf in comparisons(check_where(predicate)):
         check_ref(cls, leaf.ref)
+        if leaf.op in ORDERINGS | TEXT_TESTS:
+            check_has_order(cls, leaf.ref)
 
 
 def check_ref(cls: type[Any], ref: Ref) -> None:
@@ -41,6 +59,25 @@ def check_ref(cls: type[Any], ref: Ref) -> None:
         )
     if ref.side == "self" and ref.field not in spec.by_name and ref.field not in spec.identity:
         raise QueryError(f"{spec.name} has no field {ref.field!r}.", hint=f"Fields: {_names(spec)}.")
+    own = spec.by_name.get(ref.field) if ref.side == "self" else None
+    if own is not None and own.kind is not ref.kind:
+        raise QueryError(
+            f"{ref!r} is {ref.kind}, but {spec.name} declares {ref.field} anew as {own.kind}.",
+            hint=f"Write {cls.__name__}.{ref.field}.",
+        )
+
+
+def check_has_order(cls: type[Any], ref: Ref) -> None:
+    """Refuse an order among end keys that are numbers or UUIDs: they are held as text, whose order is another one."""
+    if ref.side != "self" or ref.field not in _ENDS or cls.__spec__.kind != "relation":
+        return
+    side = _ENDS.index(ref.field)
+    key = cls.__ends__[side].__spec__.key_field
+    if key is not None and key.type in ("int", "uuid"):
+        raise QueryError(
+            f"{ref!r} is the text of a key; it can be looked for, but has no order of its own.",
+            hint=f"Use {('left', 'right')[side]}({cls.__name__}).{key.name} in a condition.",
+        )
 
 
 def _names(spec: TypeSpec) -> str:
@@ -66,6 +103,8 @@ def check_aggregates(cls: type[Any], aggregates: dict[str, Aggregate]) -> tuple[
             raise QueryError(f"{name} is {aggregate!r}, not an aggregate such as count() or sum({cls.__name__}.field).")
         for ref in _refs(aggregate):
             check_ref(cls, ref)
+        if aggregate.ref is not None and aggregate.fn in (Fn.MIN, Fn.MAX):
+            check_has_order(cls, aggregate.ref)
     return tuple(aggregates.items())
 
 

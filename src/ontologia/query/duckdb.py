@@ -75,7 +75,7 @@ class DuckdbDialect:
         if ref.kind is not Kind.JSON:
             return Sql("octet_length(" if ref.kind is Kind.BYTES else "length(") + subject + Sql(")")
         measured = Sql("onto_json_length(") + subject + Sql(", ?)", (length_spec(ref),))
-        path = native_path(ref.path)
+        path = None if ref.declared else native_path(ref.path)
         if path is None:
             return measured
         items = Sql("CAST(json_array_length(") + subject + Sql(", ?) AS BIGINT)", (path,))
@@ -84,7 +84,7 @@ class DuckdbDialect:
 
     def json_test(self, subject: Sql, ref: Ref, op: Op, literal: Any) -> Sql:
         python = Sql("onto_json_test(") + subject + Sql(", ?)", (test_spec(ref, op, literal),))
-        path = native_path(ref.path)
+        path = None if ref.declared else native_path(ref.path)
         if ref.each is not None or path is None:
             return python
         kind = Sql("json_type(") + subject + Sql(", ?)", (path,))

@@ -11,14 +11,16 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
 from functools import lru_cache
-from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from ontologia.base.canonical import canonical_json
 from ontologia.errors import QueryError
 from ontologia.model.comparable import instant, time_of_day
 from ontologia.model.spec import Kind
-from ontologia.query.places import TAG, TAGGED_VALUE
+from ontologia.query.declared import TAG, TAGGED_VALUE, declared_type
 from ontologia.query.predicates import COMPLEMENT, And, Compare, Const, Not, Op, Or, Order, Predicate, Ref
 
 Row: TypeAlias = Mapping[str, Any]
@@ -130,9 +132,8 @@ def ref_test(ref: Ref, op: Op, literal: Any) -> Callable[[Any], bool]:
     """The test of a comparison, as a function of the stored value of its field."""
     test = value_test(ref.value_kind, op, literal)
     if ref.each is not None:
-        path, each = ref.path, ref.each
-        measure = measured if ref.length else _same
-        return lambda stored: any(test(measure(descend(item, each))) for item in _items(descend(parse(stored), path)))
+        read_items = _item_reader(ref)
+        return lambda stored: any(map(test, read_items(stored)))
     if ref.plain and ref.kind is not Kind.JSON:
         return test
     read = reader(ref)
@@ -143,10 +144,40 @@ def reader(ref: Ref) -> Callable[[Any], Any]:
     """From the stored value of a field to the value that a (single-valued) reference names."""
     if ref.kind is not Kind.JSON:
         return measured if ref.length else _same
-    path = ref.path
-    if ref.length:
-        return lambda stored: measured(descend(parse(stored), path))
-    return lambda stored: descend(parse(stored), path)
+    path, measure = ref.path, measured if ref.length else _same
+    if not ref.declared:
+        return lambda stored: measure(descend(parse(stored), path))
+    read = _typed_reader(ref)
+    return lambda stored: measure(read(parse(stored)))
+
+
+def _typed_reader(ref: Ref) -> Callable[[Any], Any]:
+    declared, path = declared_type(ref.declared), ref.path
+    return lambda value: _with_infinity(declared.read(*declared.at(value, path)))
+
+
+def shown(ref: Ref) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """`reader` in two steps: to the value that a result shows, and on to the one that is compared.
+
+    They differ for a whole field that is read by its type: it is shown as parsed JSON, which the codec can read.
+    """
+    if ref.plain and ref.declared:
+        return parse, _typed_reader(ref)
+    return reader(ref), _same
+
+
+def _item_reader(ref: Ref) -> Callable[[Any], Iterable[Any]]:
+    """From the stored value of a field to the values that a reference to the items of a list names."""
+    path, each, measure = ref.path, cast("tuple[str, ...]", ref.each), measured if ref.length else _same
+    if not ref.declared:
+        return lambda stored: (measure(descend(item, each)) for item in _items(descend(parse(stored), path)))
+    declared = declared_type(ref.declared)
+
+    def read(stored: Any) -> Iterable[Any]:
+        items, kind = declared.items(parse(stored), path)
+        return (measure(_with_infinity(declared.read(*declared.at(item, each, kind)))) for item in items)
+
+    return read
 
 
 def value_of(ref: Ref, row: Row) -> Any:
@@ -167,8 +198,8 @@ def value_test(kind: Kind, op: Op, literal: Any) -> Callable[[Any], bool]:
         case Op.FALSE:
             return lambda value: value is False
         case Op.IN:
-            tests = [value_test(kind, Op.EQ, one) for one in literal]
-            return lambda value: any(test(value) for test in tests)
+            wanted = frozenset(order_key(kind, one) for one in literal)
+            return lambda value: value is not None and order_key(kind, value) in wanted
         case Op.BETWEEN:
             low, high = value_test(kind, Op.GE, literal[0]), value_test(kind, Op.LE, literal[1])
             return lambda value: low(value) and high(value)
@@ -196,20 +227,43 @@ def _comparison(kind: Kind, op: Op, literal: Any) -> Callable[[Any], bool]:
         return lambda value: value is not None and compare(form(value), wanted)
     if kind is not Kind.JSON:
         return lambda value: value is not None and compare(value, literal)
-    rank = json_rank(literal)
-    return lambda value: value is not None and json_rank(value) == rank and compare(value, literal)
+    rank, wanted = order_key(kind, literal)
+
+    def test(value: Any) -> bool:
+        if value is None or json_rank(value) != rank:
+            return False
+        return compare(order_key(kind, value)[1], wanted)
+
+    return test
 
 
 _FORMS: dict[Kind, Callable[[Any], Any]] = {Kind.DATETIME: instant, Kind.TIME: time_of_day}
+_CONTAINER = 3
+_RANKS: dict[type[Any], int] = {
+    bool: 0,
+    int: 1,
+    float: 1,
+    Decimal: 1,
+    str: 2,
+    list: _CONTAINER,
+    dict: _CONTAINER,
+    bytes: 4,
+    datetime: 5,
+    date: 6,
+    time: 7,
+}
+_JSON_FORMS: dict[type[Any], Callable[[Any], Any]] = {
+    datetime: instant,
+    time: time_of_day,
+    list: canonical_json,
+    dict: canonical_json,
+}
 
 
 def json_rank(value: Any) -> int:
-    """The class of a value inside JSON: bool, number, text, or a list or dict. It is also the order among classes."""
-    if isinstance(value, bool):
-        return 0
-    if isinstance(value, int | float):
-        return 1
-    return 2 if isinstance(value, str) else 3
+    """The class of a value inside JSON, numbers being one class. It is also the order among classes."""
+    rank = _RANKS.get(cast("type[Any]", type(value)))
+    return next(_RANKS[cls] for cls in _RANKS if isinstance(value, cls)) if rank is None else rank
 
 
 @lru_cache(maxsize=512)
@@ -228,12 +282,16 @@ def descend(value: Any, path: tuple[str, ...]) -> Any:
         if not isinstance(value, dict):
             return None
         value = cast("dict[str, Any]", value).get(key)
-    return _INFINITIES.get(value.get(TAGGED_VALUE), value) if _is_float_tag(value) else value
+    return _with_infinity(value)
 
 
-def _is_float_tag(value: Any) -> TypeGuard[dict[str, Any]]:
-    """JSON has no infinity, so the codec writes one as a tag."""
-    return isinstance(value, dict) and cast("dict[str, Any]", value).get(TAG) == "float" and len(value) == 2  # pyright: ignore[reportUnknownArgumentType]
+def _with_infinity(value: Any) -> Any:
+    """The value itself, or the infinite float that it stands for: JSON has none, so the codec writes one as a tag."""
+    if not isinstance(value, dict) or len(cast("dict[str, Any]", value)) != 2:
+        return cast("Any", value)
+    record = cast("dict[str, Any]", value)
+    name = record.get(TAGGED_VALUE) if record.get(TAG) == "float" else None
+    return _INFINITIES.get(name, record) if isinstance(name, str) else record
 
 
 def _items(value: Any) -> list[Any]:
@@ -256,8 +314,8 @@ def order_key(kind: Kind, value: Any) -> Any:
         return form(value)
     if kind is not Kind.JSON:
         return value
-    rank = json_rank(value)
-    return rank, canonical_json(value) if rank == 3 else value
+    form = _JSON_FORMS.get(type(cast("object", value)))
+    return json_rank(value), value if form is None else form(value)
 
 
 def sort_rows(rows: Iterable[Item], orders: Sequence[Order], key: Callable[[Item], Row] | None = None) -> list[Item]:

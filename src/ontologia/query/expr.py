@@ -8,6 +8,7 @@ said by `evaluate`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar, cast
 
 from ontologia.errors import QueryError
@@ -178,7 +179,7 @@ class FieldExpr(Generic[T]):
             )
         self._only_json(f"[{key!r}]")
         try:
-            keys, inside = self._place.descend(key)
+            inside = self._place.descend(key)
         except UnknownKeyError as problem:
             known = ", ".join(sorted(problem.known))
             raise QueryError(
@@ -187,7 +188,9 @@ class FieldExpr(Generic[T]):
                 field=ref.label,
                 known=sorted(problem.known),
             ) from None
-        return self._deeper(keys, inside)
+        # Whatever is inside JSON may be missing.
+        deeper = {"path": (*ref.path, key)} if ref.each is None else {"each": (*ref.each, key)}
+        return FieldExpr(replace(ref, nullable=True, declared=inside.reading, **deeper), inside)
 
     def any_path(self, dotted: str | None = None) -> FieldExpr[Any]:
         """Some item of the list here, or what each item has at a path: `any_path("kind") == "click"`."""
@@ -200,8 +203,8 @@ class FieldExpr(Generic[T]):
                 f"{ref!r} is {self._place.describe()}, never a list, so any_path() has no items to look through.",
                 field=ref.label,
             )
-        keys, inside = self._place.items()
-        item = Ref(ref.side, ref.field, ref.kind, (*ref.path, *keys), (), owner=ref.owner)
+        inside = self._place.items()
+        item = replace(ref, each=(), nullable=True, declared=inside.reading)
         place: FieldExpr[Any] = FieldExpr(item, inside)
         for segment in _segments(ref, dotted) if dotted is not None else ():
             place = place[segment]
@@ -212,8 +215,7 @@ class FieldExpr(Generic[T]):
         ref = self.ref
         if ref.length or ref.kind not in _MEASURED:
             raise QueryError(f"{ref!r} has no length: len_() is for text, bytes, lists and dicts.", field=ref.label)
-        measured = Ref(ref.side, ref.field, ref.kind, ref.path, ref.each, True, ref.nullable, ref.owner)
-        return FieldExpr(measured, Place(("int",)))
+        return FieldExpr(replace(ref, length=True), Place(("int",)))
 
     def asc(self) -> Order:
         """Sort upwards, null last."""
@@ -225,19 +227,7 @@ class FieldExpr(Generic[T]):
 
     def on(self, side: Side, owner: str) -> FieldExpr[T]:
         """The same field of one end of a relation."""
-        ref = self.ref
-        return FieldExpr(
-            Ref(side, ref.field, ref.kind, ref.path, ref.each, ref.length, True, owner),
-            self._place,
-            self._encode,
-        )
-
-    def _deeper(self, keys: tuple[str, ...], inside: Place) -> FieldExpr[Any]:
-        """A place inside this one; whatever is inside JSON may be missing."""
-        ref = self.ref
-        if ref.each is not None:
-            return FieldExpr(Ref(ref.side, ref.field, ref.kind, ref.path, (*ref.each, *keys), owner=ref.owner), inside)
-        return FieldExpr(Ref(ref.side, ref.field, ref.kind, (*ref.path, *keys), owner=ref.owner), inside)
+        return FieldExpr(replace(self.ref, side=side, nullable=True, owner=owner), self._place, self._encode)
 
     def _only_json(self, what: str) -> None:
         ref = self.ref
@@ -274,24 +264,13 @@ class FieldExpr(Generic[T]):
 
     def _test(self, op: Op, value: Any) -> Predicate:
         """Negative tests are complements; only among the items of a list are they tests of their own."""
-        ref = self._tagged(value) if self.ref.kind is Kind.JSON and not self.ref.length else self.ref
+        ref = self.ref
+        if ref.plain and op in (Op.NULL, Op.NOT_NULL):
+            # Whether a whole field is null needs no reading.
+            ref = replace(ref, declared="")
         if op in COMPLEMENT and ref.each is None:
             return Not(Compare(ref, COMPLEMENT[op], value))
         return Compare(ref, op, value)
-
-    def _tagged(self, value: Any) -> Ref:
-        """Where a literal of this class is found, in a union whose members carry their type beside them."""
-        values = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
-        classes = {"string" if isinstance(one, str) else "number" for one in values if one is not None}
-        tags = {self._place.tag_for(wanted) for wanted in classes}
-        if len(tags) > 1:
-            raise QueryError(
-                f"Text and numbers are held differently in {self!r} and cannot be looked for in one call.",
-                hint="Write one in_() for each and join them with |.",
-                field=self.ref.label,
-            )
-        tag = tags.pop() if tags else ()
-        return self._deeper(tag, self._place).ref if tag else self.ref
 
     def _text(self, op: Op, value: str) -> Predicate:
         ref = self.ref
@@ -305,6 +284,8 @@ class FieldExpr(Generic[T]):
                 hint=f"Write {ref!r}.any_path() == … to look for an item.",
                 field=ref.label,
             )
+        if ref.kind is Kind.JSON and not self._place.may_be_text:
+            raise QueryError(f"{op}() is for text, and {ref!r} is {self._place.describe()}.", field=ref.label)
         return self._test(op, text_literal(ref, op, value))
 
     def _flag(self, op: Op) -> Predicate:
@@ -338,8 +319,11 @@ def field_expression(
     spec: TypeSpec, field: FieldSpec, codec: FieldCodec | None = None, side: Side = "self"
 ) -> FieldExpr[Any]:
     """The expression that a field is at class level."""
-    ref = Ref(side, field.name, field.kind, nullable=field.nullable or side != "self", owner=spec.name)
-    return FieldExpr(ref, Place.of(field.type), None if codec is None else codec.encode)
+    place = Place.of(field.type)
+    reading = place.reading if field.kind is Kind.JSON else ""
+    nullable = field.nullable or side != "self"
+    ref = Ref(side, field.name, field.kind, nullable=nullable, owner=spec.name, declared=reading)
+    return FieldExpr(ref, place, None if codec is None else codec.encode)
 
 
 class EndFields:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 from ontologia.model.spec import Kind
 from ontologia.query.aggregates import Aggregate, AggregateCompare, Fn, Having, NamedAggregates, with_hidden
-from ontologia.query.evaluate import Row, evaluator, order_key, reader, value_test
+from ontologia.query.evaluate import Row, evaluator, order_key, reader, shown, value_test
 from ontologia.query.predicates import And, Const, Or, Predicate, Ref, postorder
 
 _AVERAGE_DIGITS = 28
@@ -36,18 +37,15 @@ def grouped(
     """
     complete = with_hidden(aggregates, having)
     figures = [(name, figure(one)) for name, one in complete]
-    readers = [(ref.field, ref.value_kind, reader(ref)) for ref in group]
+    readers = [(ref.field, shown(ref)[0], _key_of(ref)) for ref in group]
     buckets: dict[tuple[Any, ...], tuple[list[Any], list[Row]]] = {} if group else {(): ([], [])}
     for row in rows:
-        values = [read(row[name]) for name, _, read in readers]
-        # A one-tuple keeps null apart from every key a value can have.
-        key = tuple(
-            None if value is None else (order_key(kind, value),)
-            for value, (_, kind, _) in zip(values, readers, strict=True)
-        )
+        values = [read(row[name]) for name, read, _ in readers]
+        key = tuple(key_of(value) for value, (_, _, key_of) in zip(values, readers, strict=True))
         buckets.setdefault(key, (values, []))[1].append(row)
     groups = [
-        {ref.label: value for ref, value in zip(group, values, strict=True)} | {n: f(members) for n, f in figures}
+        {ref.label: deepcopy(value) for ref, value in zip(group, values, strict=True)}
+        | {n: f(members) for n, f in figures}
         for values, members in buckets.values()
     ]
     return finish_groups(groups, group, aggregates, having)
@@ -69,8 +67,14 @@ def finish_groups(
 
 
 def _null_last(ref: Ref) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    label, kind = ref.label, ref.value_kind
-    return lambda one: (1,) if one[label] is None else (0, order_key(kind, one[label]))
+    label, key_of = ref.label, _key_of(ref)
+    return lambda one: key_of(one[label])
+
+
+def _key_of(ref: Ref) -> Callable[[Any], tuple[Any, ...]]:
+    """From a value as shown to a sort key; equal keys mean equal values, and null is last."""
+    kind, compared = ref.value_kind, shown(ref)[1]
+    return lambda value: (1,) if value is None else (0, order_key(kind, compared(value)))
 
 
 def having_matches(having: Having, aggregates: NamedAggregates, values: Mapping[str, Any]) -> bool:
@@ -92,7 +96,10 @@ def _having_leaf(node: Predicate, by_key: Mapping[Any, Any]) -> bool:
     if isinstance(node, Const):
         return node.value
     assert isinstance(node, AggregateCompare), node  # noqa: S101 - the builder lets nothing else through
-    return value_test(result_kind(node.aggregate), node.op, node.value)(by_key[node.aggregate.key])
+    one, value = node.aggregate, by_key[node.aggregate.key]
+    if value is not None and one.ref is not None and one.fn in (Fn.MIN, Fn.MAX):
+        value = shown(one.ref)[1](value)
+    return value_test(result_kind(one), node.op, node.value)(value)
 
 
 def result_kind(one: Aggregate) -> Kind:
@@ -108,19 +115,24 @@ def figure(one: Aggregate) -> Callable[[Sequence[Row]], Any]:
         holds = evaluator(one.predicate)
         return lambda rows: sum(holds(row, (), ()) for row in rows)
     assert one.ref is not None, one  # noqa: S101 - only count() has neither field nor condition
-    name, read, kind = one.ref.field, reader(one.ref), one.ref.value_kind
-    combine = _combination(one.fn, kind)
+    name, kind = one.ref.field, one.ref.value_kind
+    if one.fn in (Fn.MIN, Fn.MAX):
+        read, combine = shown(one.ref)[0], _extreme(one.fn, one.ref)
+    else:
+        read, combine = reader(one.ref), _combination(one.fn, kind)
     return lambda rows: combine([value for row in rows if (value := read(row[name])) is not None])
+
+
+def _extreme(fn: Fn, ref: Ref) -> Callable[[list[Any]], Any]:
+    pick, key_of = min if fn is Fn.MIN else max, _key_of(ref)
+    # Values of JSON are shared with everyone who reads the same text, so what is given away is a copy.
+    return lambda values: deepcopy(pick(values, key=key_of, default=None))
 
 
 def _combination(fn: Fn, kind: Kind) -> Callable[[list[Any]], Any]:
     match fn:
         case Fn.COUNT_DISTINCT:
             return lambda values: len({order_key(kind, value) for value in values})
-        case Fn.MIN:
-            return lambda values: min(values, key=lambda value: order_key(kind, value), default=None)
-        case Fn.MAX:
-            return lambda values: max(values, key=lambda value: order_key(kind, value), default=None)
         case Fn.SUM:
             return lambda values: total(kind, values)
         case _:
@@ -131,7 +143,8 @@ def total(kind: Kind, values: list[Any]) -> Any:
     """The sum, in the class of the values; inside JSON only numbers count."""
     if kind is Kind.JSON:
         values = _numbers(values)
-        kind = Kind.FLOAT if any(isinstance(value, float) for value in values) else Kind.INT
+        classes: set[type[Any]] = {type(value) for value in values}
+        kind = Kind.FLOAT if float in classes else Kind.DECIMAL if Decimal in classes else Kind.INT
     if kind is Kind.FLOAT:
         return _float_total(values)
     return _decimal_total(values) if kind is Kind.DECIMAL else sum(values)
@@ -159,7 +172,7 @@ def quotient(whole: float, count: int) -> float:
 
 
 def _numbers(values: list[Any]) -> list[Any]:
-    return [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    return [value for value in values if isinstance(value, int | float | Decimal) and not isinstance(value, bool)]
 
 
 def _float_total(values: list[Any]) -> float:

@@ -6,14 +6,17 @@ inside JSON is described by a canonical JSON text, so that it is a parameter lik
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from ontologia.model.spec import Kind
+from ontologia.query.declared import SCALAR_READERS
 from ontologia.query.evaluate import measured, reader, ref_test
 from ontologia.query.predicates import Op, Ref
 
@@ -36,20 +39,32 @@ def _pattern(text: str) -> re.Pattern[str]:
 def test_spec(ref: Ref, op: Op, literal: Any) -> str:
     """A comparison inside JSON as text for `json_test`."""
     each = None if ref.each is None else list(ref.each)
-    return json.dumps([list(ref.path), each, ref.length, op.value, literal], default=_decimal_record)
+    return json.dumps([list(ref.path), each, ref.length, ref.declared, op.value, literal], default=_record)
 
 
-def _decimal_record(value: Decimal) -> dict[str, str]:
-    return {"decimal": str(value)}
+_TEXT_FORMS: dict[type[Any], tuple[str, Callable[[Any], str]]] = {
+    Decimal: ("decimal", str),
+    datetime: ("datetime", datetime.isoformat),
+    date: ("date", date.isoformat),
+    time: ("time", time.isoformat),
+    bytes: ("bytes", lambda value: base64.b64encode(value).decode()),
+}
 
 
-def _decimal_back(record: dict[str, str]) -> Decimal:
-    return Decimal(record["decimal"])
+def _record(value: Any) -> dict[str, str]:
+    """A literal that JSON has no form for; no literal is itself a dict."""
+    name, form = _TEXT_FORMS[type(value)]
+    return {name: form(value)}
+
+
+def _literal(record: dict[str, str]) -> Any:
+    ((name, text),) = record.items()
+    return SCALAR_READERS[name](text)
 
 
 def length_spec(ref: Ref) -> str:
     """A place inside JSON as text for `json_length`."""
-    return json.dumps(list(ref.path))
+    return json.dumps([list(ref.path), ref.declared])
 
 
 def json_test(stored: str | None, spec: str) -> int:
@@ -64,13 +79,14 @@ def json_length(stored: str | None, spec: str) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _test(spec: str) -> Callable[[Any], bool]:
-    path, each, length, op, literal = json.loads(spec, object_hook=_decimal_back)
+    path, each, length, declared, op, literal = json.loads(spec, object_hook=_literal)
     if isinstance(literal, list):
         literal = tuple(literal)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    ref = Ref("self", "", Kind.JSON, tuple(path), None if each is None else tuple(each), length)
-    return ref_test(ref, Op(op), literal)
+    each = None if each is None else tuple(each)
+    return ref_test(Ref("self", "", Kind.JSON, tuple(path), each, length, declared=declared), Op(op), literal)
 
 
 @lru_cache(maxsize=1024)
 def _reader(spec: str) -> Callable[[Any], Any]:
-    return reader(Ref("self", "", Kind.JSON, tuple(json.loads(spec))))
+    path, declared = json.loads(spec)
+    return reader(Ref("self", "", Kind.JSON, tuple(path), declared=declared))

@@ -20,11 +20,15 @@ Test = tuple[Op, Any] | Literal[False]
 """A test in the field's class, or False when no value passes it."""
 
 _UPWARD = frozenset({Op.GT, Op.GE})
+_QUICK_DIGITS = 10_000
 ANY_VALUE: Test = (Op.NOT_NULL, None)
 
 
 def normalise(kind: Kind, op: Op, value: Any) -> Test:
-    """An equivalent of `field op value` whose literal is of the field's class; for `== < <= > >=` of numbers."""
+    """An equivalent of `field op value` whose literal is of the field's class; for `== < <= > >=` of numbers.
+
+    Only a decimal of more digits than an int is quickly made of stays one.
+    """
     if kind is Kind.INT:
         return _against_ints(op, value)
     if kind is Kind.FLOAT:
@@ -44,7 +48,7 @@ def normalise_all(kind: Kind, values: tuple[Any, ...]) -> list[Any]:
     return list(kept)
 
 
-def within(op: Op, value: int, low: int, high: int) -> Test:
+def within(op: Op, value: int | Decimal, low: int, high: int) -> Test:
     """The same test for a column that only holds ints from `low` to `high`."""
     if value > high:
         return False if op is Op.EQ or op in _UPWARD else ANY_VALUE
@@ -58,6 +62,9 @@ def _against_ints(op: Op, value: Number) -> Test:
         return op, value
     if not _finite(value):
         return _beyond_all(op, positive=value > 0)
+    if isinstance(value, Decimal) and value.adjusted() > _QUICK_DIGITS:
+        # Writing out its digits could take for ever, and no engine's column comes near it.
+        return op, value
     floor = math.floor(value)
     return (op, floor) if floor == value else _just_above(op, floor)
 

@@ -62,6 +62,8 @@ class Ref:
     nullable: bool = True
     owner: str = ""
     """The type whose class was written: the entity, or the relation that `left()` and `right()` were given."""
+    declared: str = ""
+    """The canonical type of the whole field, where what JSON holds at the place must be read by it (see `declared`)."""
 
     @property
     def value_kind(self) -> Kind:

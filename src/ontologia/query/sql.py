@@ -219,7 +219,7 @@ def _test(kind: Kind, op: Op, value: Any, context: Context, ref: Ref) -> Test:
     op, value = test
     if kind is Kind.INT:
         # Clamped values sit on the bounds, so only a literal on or beyond a bound cannot tell them apart.
-        if context.is_wide(ref) and abs(value) >= INT64_MAX:
+        if context.is_wide(ref) and not -INT64_MAX < value < INT64_MAX:
             raise NotNative(f"{ref!r} holds ints beyond 64 bits")
         return within(op, value, -INT64_MAX, INT64_MAX)
     return op, comparable(kind, value)

@@ -79,7 +79,7 @@ class SqliteDialect:
             whole = Sql("onto_length(") + subject + Sql(") ELSE length(") + subject + Sql(") END")
             return Sql("CASE WHEN instr(") + subject + Sql(", char(0)) THEN ") + whole
         spec = length_spec(ref)
-        path = native_path(ref.path)
+        path = None if ref.declared else native_path(ref.path)
         measured = Sql("onto_json_length(") + subject + Sql(", ?)", (spec,))
         if path is None:
             return measured
@@ -87,7 +87,7 @@ class SqliteDialect:
         return kind + subject + Sql(", ?) ELSE ", (path,)) + measured + Sql(" END")
 
     def json_test(self, subject: Sql, ref: Ref, op: Op, literal: Any) -> Sql:
-        path = native_path(ref.path)
+        path = None if ref.declared else native_path(ref.path)
         if path is None:
             return Sql("onto_json_test(") + subject + Sql(", ?)", (test_spec(ref, op, literal),))
         # Python is given only the part that it tests, because reading the rest is most of the work.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ontologia.errors import QueryError
 from ontologia.model.declare import Entity, Relation
-from ontologia.query.check import check_number, check_predicate
+from ontologia.query.check import check_concrete, check_number, check_predicate
 from ontologia.query.plan import Scan
 from ontologia.query.predicates import Predicate
 
@@ -74,6 +74,7 @@ class Traversal:
         """One more hop, from whichever side fits; `reverse` says which when both do."""
         if not (isinstance(relation, type) and issubclass(relation, Relation)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise QueryError(f"via() takes a relation class, not {relation!r}.")
+        check_concrete(relation)
         if where is not None:
             check_predicate(relation, where)
         here = (self.hops[-1].target if self.hops else self.cls).__spec__.name

@@ -18,6 +18,9 @@ def sqlite_path(db_path: str | None, storage_uri: str | None, config: OntologiaC
     """The SQLite file that these arguments and settings name."""
     if db_path is None and storage_uri is None:
         db_path, storage_uri = _configured(config)
+    for given in (db_path, storage_uri):
+        if given is not None and (not isinstance(given, str) or not given.strip() or "\0" in given):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"{given!r} names no store.", hint="Give the path of a file, or a URI.")
     from_uri = None if storage_uri is None else path_of_uri(storage_uri)
     if db_path is not None and db_path.startswith((_SQLITE, "s3://", "gs://", "az://")):
         raise ConfigError(f"{db_path!r} is a URI, not a path.", hint="Pass it as storage_uri.")

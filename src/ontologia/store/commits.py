@@ -1,7 +1,7 @@
 """The commit log as values: what a commit is, what it touched, and how its content hash is made.
 
 The hash of a commit covers its parent's hash, its own record and, through one digest per type, every row it wrote; so a
-changed byte anywhere breaks the chain at the commit it belongs to.
+changed value breaks the chain at the commit it belongs to.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ class Drop:
     token: str
     applied: bool = False
     removed_rows: int = 0
+    lingering: bool = False
+    """Purged rows stay readable in the log until the readers that are open now have closed."""
 
 
 class Dropping:
@@ -59,8 +61,8 @@ class Dropping:
                     f"{name} is an end of {', '.join(drop.dependents)}.", hint="Drop those relations first."
                 )
             removed = writer.drop(writer.catalog().get(drop.kind, name), purge=purge)
-            writer.seal()
-        return replace(drop, applied=True, removed_rows=removed)
+            gone = writer.seal()
+        return replace(drop, applied=True, removed_rows=removed, lingering=not gone)
 
 
 def _plan(catalog: Catalog, kind: str, name: str, head: int, *, purge: bool) -> Drop:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ontologia.errors import InputError, NotFoundError
-from ontologia.model.rows import hydrator
+from ontologia.model.rows import identity
 from ontologia.query.plan import Lookup, Mode, Scan, Window
 from ontologia.store.commits import Change, Commit, DiffItem
 from ontologia.store.protocol import Snapshot
@@ -38,8 +38,8 @@ def diff(reader: Reader, cls: type[Any], first: int, second: int) -> list[DiffIt
         stored = declared(snapshot.catalog(), cls)
         if stored is None:
             return []
-        head = snapshot.head()
-        first, second = (min(max(commit_id, 0), head) for commit_id in (first, second))
+        for commit_id in (first, second):
+            _check_commit(snapshot, commit_id)
         low, high = sorted((first, second))
         width = len(stored.spec.identity)
         touched = {row.row[:width] for row in snapshot.raw(stored, Window(Mode.HISTORY, low, high))}
@@ -49,19 +49,22 @@ def diff(reader: Reader, cls: type[Any], first: int, second: int) -> list[DiffIt
     return [item for item in items if item.before != item.after]
 
 
+def _check_commit(snapshot: Snapshot, commit_id: int) -> None:
+    """Refuse a commit that is not there; 0 is the empty store before the first."""
+    head = snapshot.head()
+    if not 0 <= commit_id <= head:
+        raise NotFoundError(f"There is no commit {commit_id}.", hint=f"The head is commit {head}.", commit_id=commit_id)
+
+
 def _states(
     reader: Reader, snapshot: Snapshot, cls: type[Any], identities: set[tuple[str, ...]], commit_id: int
 ) -> dict[tuple[str, ...], Any]:
     spec = cls.__spec__
     width = len(spec.identity)
-    lookup = Lookup(spec.identity[0], tuple(sorted({identity[0] for identity in identities})))
+    lookup = Lookup(spec.identity[0], tuple(sorted({one[0] for one in identities})))
     scan = Scan(spec.kind, spec.name, Window(Mode.AS_OF, 0, commit_id), lookup=lookup)
-    build, when = hydrator(cls), reader.backend.commit_time
-    return {
-        row[1 : width + 1]: build(row[1:], row[0], when)
-        for row in reader.rows(snapshot, cls, scan)
-        if row[1 : width + 1] in identities
-    }
+    wanted = (row for row in reader.rows(snapshot, cls, scan) if row[1 : width + 1] in identities)
+    return {identity(thing): thing for thing in reader.built(cls, wanted)}
 
 
 def _key(cls: type[Any], identity: tuple[str, ...]) -> Any:
@@ -104,5 +107,5 @@ def _identity(cls: type[Any], key: Any) -> tuple[str, ...]:
     wanted = 3 if spec.key_field is not None else 2
     if len(parts) != wanted:
         names = "left_key, right_key" + (", instance_key" if wanted > 2 else "")
-        raise InputError(f"A {spec.name} is named by ({names}), not {key!r}.")
+        raise InputError(f"{spec.name} rows are named by ({names}), not {key!r}.")
     return parts if wanted > 2 else (*parts, "")

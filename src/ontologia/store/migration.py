@@ -48,7 +48,7 @@ class Migration:
     def __str__(self) -> str:
         if self.is_empty:
             return "Nothing to migrate."
-        lines = [f"{diff.type_name} ({self.row_estimates.get(diff.type_name, 0)} rows)\n{diff}" for diff in self.diffs]
+        lines = [f"{diff.type_name} (rows: {self.row_estimates.get(diff.type_name, 0)})\n{diff}" for diff in self.diffs]
         lines += [f"missing upgrader: @upgrader({name!r}, from_version={v})" for name, v in self.missing_upgraders]
         lines.append(f"applied as commit {self.commit_id}" if self.applied else f"token: {self.token}")
         return "\n".join(lines)
@@ -75,10 +75,10 @@ class Migrator:
         with self._backend.write() as writer:
             drifts = self._drifts(writer)
             plan = self._plan(drifts, writer.head, preview.row_estimates)
-            if not force and token != plan.token:
-                raise _token_error(token, plan)
             if plan.is_empty:
                 return plan
+            if not force and token != plan.token:
+                raise _token_error(token, plan)
             if plan.missing_upgraders:
                 raise _missing(plan)
             total = sum(plan.row_estimates.values())

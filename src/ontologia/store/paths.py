@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ontologia.model.rows import hydrator, identity
+from ontologia.model.rows import identity
 from ontologia.query.plan import Lookup, Scan, Window
 from ontologia.query.traverse import Hop, Path
 from ontologia.store.protocol import Snapshot
@@ -17,10 +17,9 @@ from ontologia.store.reads import Reader, resolve
 
 def traverse(reader: Reader, cls: type[Any], scan: Scan, hops: Sequence[Hop]) -> list[Path]:
     """Every path from the sources of a scan along the hops."""
-    build, when = hydrator(cls), reader.backend.commit_time
     with reader.backend.snapshot() as snapshot:
         concrete = resolve(snapshot, scan)
-        sources = [build(row[1:], row[0], when) for row in reader.rows(snapshot, cls, concrete)]
+        sources = reader.built(cls, reader.rows(snapshot, cls, concrete))
         paths = [Path((source,), ()) for source in sources]
         for hop in hops:
             paths = _follow(reader, snapshot, paths, hop, concrete.window)
@@ -34,16 +33,16 @@ def _follow(reader: Reader, snapshot: Snapshot, paths: list[Path], hop: Hop, win
     spec = hop.relation.__spec__
     lookup = Lookup(f"{sides[near]}_key", tuple(sorted(here)))
     scan = Scan("relation", spec.name, window, where=hop.where, lookup=lookup)
-    build, when = hydrator(hop.relation), reader.backend.commit_time
-    edges = [(row, build(row[1:], row[0], when)) for row in reader.rows(snapshot, hop.relation, scan)]
-    targets = reader.by_key(snapshot, hop.target, {row[1 + far] for row, _ in edges}, window)
+    found = reader.built(hop.relation, reader.rows(snapshot, hop.relation, scan))
+    edges = [(identity(edge), edge) for edge in found]
+    targets = reader.by_key(snapshot, hop.target, {keys[far] for keys, _ in edges}, window)
     leaving: dict[str, list[tuple[Any, Any]]] = {}
-    for row, edge in edges:
-        target = targets.get(row[1 + far])
+    for keys, edge in edges:
+        target = targets.get(keys[far])
         if target is not None:
-            edge.attach(sides[near], here[row[1 + near]])
+            edge.attach(sides[near], here[keys[near]])
             edge.attach(sides[far], target)
-            leaving.setdefault(row[1 + near], []).append((edge, target))
+            leaving.setdefault(keys[near], []).append((edge, target))
     return [
         Path((*path.nodes, target), (*path.edges, edge))
         for path in paths

@@ -25,13 +25,15 @@ class ObjectRows:
     cls: type[Any]
     policy: Policy = "upsert"
     rows: dict[Row, Row] = field(default_factory=dict[Row, Row])
+    given: int = 0
 
     def add(self, rows: Iterable[Row]) -> None:
         """Take in physical rows; an identity that is here already is replaced."""
         width = len(self.cls.__spec__.identity)
         known = self.rows
-        for row in rows:
+        for given, row in enumerate(rows, self.given + 1):
             known[row[:width]] = row
+            self.given = given
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -49,6 +51,7 @@ class TableRows:
     cls: type[Any]
     columns: list[Any]
     policy: Policy = "upsert"
+    given: int = 0
 
     @classmethod
     def of(cls, model: type[Any], columns: Sequence[Any], policy: Policy) -> TableRows:
@@ -56,8 +59,8 @@ class TableRows:
         import pyarrow as pa
 
         table = pa.table(list(columns), names=list(layout(model.__spec__).names))
-        table = _sorted_unique(table, list(model.__spec__.identity))
-        return cls(model, table.columns, policy)
+        unique = _sorted_unique(table, list(model.__spec__.identity))
+        return cls(model, unique.columns, policy, len(table))
 
     @classmethod
     def united(cls, several: Sequence[TableRows]) -> TableRows:
@@ -67,7 +70,9 @@ class TableRows:
         first = several[0]
         columns = zip(*(rows.columns for rows in several), strict=True)
         joined = [pa.chunked_array([chunk for column in same for chunk in column.chunks]) for same in columns]
-        return cls.of(first.cls, joined, first.policy)
+        united = cls.of(first.cls, joined, first.policy)
+        united.given = sum(rows.given for rows in several)
+        return united
 
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0

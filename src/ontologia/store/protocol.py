@@ -83,9 +83,11 @@ class Snapshot(Protocol):
 
 
 class Writer(Protocol):
-    """The write lock, and what may be done under it. Nothing is visible to others before `publish`."""
+    """The write lock, and what may be done under it. Nothing is visible to others before `publish` or `seal`."""
 
     head: int
+    annotated: bool
+    """Whether `annotate` changed anything."""
 
     def catalog(self) -> Catalog: ...
 
@@ -123,8 +125,8 @@ class Writer(Protocol):
         """Forget a type; with `purge` its rows too. The number of rows removed."""
         ...
 
-    def seal(self) -> None:
-        """Make changes of the catalog visible that come with no commit."""
+    def seal(self) -> bool:
+        """Make changes of the catalog visible that come with no commit; False when purged rows linger for a while."""
         ...
 
     def publish(self, metadata: dict[str, str]) -> Commit:

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ontologia.model.arrow import to_arrow_table
-from ontologia.model.physical import from_physical
 from ontologia.model.spec import Kind, TypeSpec
 from ontologia.query import reference
-from ontologia.query.plan import Scan
+from ontologia.query.plan import Lookup, Scan
 from ontologia.query.sql import NotNative
 from ontologia.store.catalog import SchemaVersion, StoredType
 from ontologia.store.protocol import Snapshot, VersionedRow
-from ontologia.store.reads import visible_versions
+from ontologia.store.reads import engine_can, named_values, sides_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,14 +33,12 @@ def raw_rows(snapshot: Snapshot, cls: type[Any], scan: Scan) -> Iterator[Version
     native = _native(snapshot, spec, stored, scan)
     if native is not None:
         return (VersionedRow(row[0], stored.current, row[1:]) for row in native)
-    return _filtered(snapshot.raw(stored, scan.window, scan.lookup), spec, scan)
+    return _filtered(snapshot, cls, snapshot.raw(stored, scan.window, scan.lookup), scan)
 
 
 def _native(snapshot: Snapshot, spec: TypeSpec, stored: StoredType, scan: Scan) -> Iterator[tuple[Any, ...]] | None:
     """Rows straight from the engine, when all are in the declared version and it can filter them."""
-    if stored.spec.fingerprint != spec.fingerprint:
-        return None
-    if not visible_versions(stored, scan.window) <= {stored.current.version}:
+    if stored.spec.fingerprint != spec.fingerprint or not engine_can(snapshot, stored, scan):
         return None
     try:
         return snapshot.select(scan)
@@ -49,37 +46,53 @@ def _native(snapshot: Snapshot, spec: TypeSpec, stored: StoredType, scan: Scan) 
         return None
 
 
-def _filtered(rows: Iterable[VersionedRow], spec: TypeSpec, scan: Scan) -> Iterator[VersionedRow]:
+def _filtered(snapshot: Snapshot, cls: type[Any], rows: Iterable[VersionedRow], scan: Scan) -> Iterator[VersionedRow]:
     if scan.where is None and not scan.order and not scan.sliced:
         return iter(rows)
+    spec: TypeSpec = cls.__spec__
     pairs = [(row, _comparable_values(spec, row)) for row in rows]
     if scan.where is not None:
         where = scan.where
-        pairs = [pair for pair in pairs if reference.matches(where, pair[1])]
+        left, right = _ends(snapshot, cls, [row.row for row, _ in pairs], scan)
+        pairs = [
+            (found, values)
+            for found, values in pairs
+            if reference.matches(where, values, left.get(found.row[0]), right.get(found.row[1]))
+        ]
     if scan.order:
         pairs = reference.sort_rows(pairs, scan.order, key=lambda pair: pair[1])
     end = None if scan.limit is None else scan.offset + scan.limit
     return (row for row, _ in pairs[scan.offset : end])
 
 
+def _ends(
+    snapshot: Snapshot, cls: type[Any], rows: list[tuple[Any, ...]], scan: Scan
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:
+    """Raw versions of the ends that the condition speaks of, by side and key."""
+    found: tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]] = ({}, {})
+    for number in sides_of(scan.where):
+        end: TypeSpec = cls.__ends__[number].__spec__
+        stored = snapshot.catalog().find("entity", end.name)
+        if stored is not None:
+            lookup = Lookup("key", tuple(sorted({row[number] for row in rows})))
+            for version in snapshot.raw(stored, scan.window, lookup):
+                found[number].setdefault(version.row[0], []).append(_comparable_values(end, version))
+    return found
+
+
 def _comparable_values(spec: TypeSpec, found: VersionedRow) -> dict[str, Any]:
     """Values as the declared type's conditions can test them; null where the version has none of that kind."""
     fields = found.version.spec.by_name
-    values = _by_name(found.version.spec, found.row)
+    values = named_values(found.version.spec, found.row)
     same = {f.name for f in spec.fields if f.name in fields and fields[f.name].kind is f.kind}
     ends = {name: values[name] for name in ("left_key", "right_key") if spec.kind == "relation"}
     return {f.name: values[f.name] if f.name in same else None for f in spec.fields} | ends
 
 
-def _by_name(spec: TypeSpec, row: tuple[Any, ...]) -> dict[str, Any]:
-    values = from_physical(spec, row)
-    return values if spec.kind == "entity" else {"left_key": row[0], "right_key": row[1], **values}
-
-
 def as_dict(found: VersionedRow) -> dict[str, Any]:
     """A raw row for a person or a program: fields by name, JSON parsed, then commit and schema version."""
     spec = found.version.spec
-    values = _by_name(spec, found.row)
+    values = named_values(spec, found.row)
     for field in spec.fields:
         if field.kind is Kind.JSON and values[field.name] is not None:
             values[field.name] = json.loads(values[field.name])
@@ -105,7 +118,7 @@ def arrow_table(snapshot: Snapshot, cls: type[Any], scan: Scan, *, meta: bool) -
     if native is not None:
         return _table(stored.spec, list(native), stored.current, meta=meta).select(_column_names(cls, meta=meta))
     by_version: dict[int, tuple[SchemaVersion, list[tuple[Any, ...]]]] = {}
-    for found in _filtered(snapshot.raw(stored, scan.window, scan.lookup), spec, scan):
+    for found in _filtered(snapshot, cls, snapshot.raw(stored, scan.window, scan.lookup), scan):
         rows = by_version.setdefault(found.version.version, (found.version, []))[1]
         rows.append((found.commit_id, *found.row))
     tables = [_table(version.spec, rows, version, meta=meta) for version, rows in by_version.values()]

@@ -84,32 +84,33 @@ class Reader:
             raise damaged(cls, found, error) from error
 
     def _entities(self, cls: type[Any], scan: Scan) -> Iterator[Any]:
-        build, when = hydrator(cls), self.backend.commit_time
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             with self._snapshot(cls, scan) as (snapshot, concrete):
                 try:
                     rows = self.rows(snapshot, cls, concrete)
                 except StaleCatalog:
+                    if attempt == _ATTEMPTS - 1:
+                        raise
                     self.backend.refresh()
                     continue
-                for row in rows:
-                    try:
-                        thing = build(row[1:], row[0], when)
-                    except UNREADABLE as error:
-                        raise damaged(cls, row, error) from error
-                    yield thing
+                yield from self.built(cls, rows)
                 return
 
-    def _relations(self, cls: type[Any], scan: Scan) -> Iterator[Any]:
+    def built(self, cls: type[Any], rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Objects from `(commit_id, *physical row)`."""
         build, when = hydrator(cls), self.backend.commit_time
+        for row in rows:
+            try:
+                thing = build(row[1:], row[0], when)
+            except UNREADABLE as error:
+                raise damaged(cls, row, error) from error
+            yield thing
+
+    def _relations(self, cls: type[Any], scan: Scan) -> Iterator[Any]:
         with self.backend.snapshot() as snapshot:
             concrete = resolve(snapshot, scan)
-            rows = self.rows(snapshot, cls, concrete)
-            while chunk := list(islice(rows, _EDGES_TOGETHER)):
-                try:
-                    edges = [build(row[1:], row[0], when) for row in chunk]
-                except UNREADABLE as error:
-                    raise damaged(cls, chunk[0], error) from error
+            things = self.built(cls, self.rows(snapshot, cls, concrete))
+            while edges := list(islice(things, _EDGES_TOGETHER)):
                 self.attach_ends(snapshot, cls, edges, concrete.window)
                 yield from edges
 
@@ -125,8 +126,7 @@ class Reader:
         """Entities by key, as they were at the end of a window."""
         at = window if window.mode is not Mode.HISTORY else _end_of(window)
         scan = Scan("entity", cls.__spec__.name, at, lookup=Lookup("key", tuple(sorted(keys))))
-        build, when = hydrator(cls), self.backend.commit_time
-        return {row[1]: build(row[1:], row[0], when) for row in self.rows(snapshot, cls, scan)}
+        return {identity(thing)[0]: thing for thing in self.built(cls, self.rows(snapshot, cls, scan))}
 
     @contextmanager
     def _snapshot(self, cls: type[Any], scan: Scan) -> Generator[tuple[Snapshot, Scan]]:
@@ -153,7 +153,7 @@ class Reader:
         if stored is None:
             return iter(())
         convert = converter(stored.spec, cls.__spec__)
-        if self._engine_can(snapshot, stored, scan):
+        if engine_can(snapshot, stored, scan):
             try:
                 native = snapshot.select(scan)
             except NotNative:
@@ -161,17 +161,6 @@ class Reader:
             else:
                 return native if convert is None else ((row[0], *convert(row[1:])) for row in native)
         return iter([(found.commit_id, *found.row) for found in self._evaluated(snapshot, cls, stored, scan)])
-
-    def _engine_can(self, snapshot: Snapshot, stored: StoredType, scan: Scan) -> bool:
-        """Whether all rows concerned are in their type's current version."""
-        types = [stored]
-        if scan.where is not None:
-            sides = {leaf.ref.side for leaf in comparisons(scan.where)}
-            ends = {"left": stored.spec.left, "right": stored.spec.right}
-            for side in sides - {"self"}:
-                end = snapshot.catalog().find("entity", ends[side] or "")
-                types += [end] if end is not None else []
-        return all(visible_versions(kind, scan.window) <= {kind.current.version} for kind in types)
 
     def _evaluated(self, snapshot: Snapshot, cls: type[Any], stored: StoredType, scan: Scan) -> list[Found]:
         """The answer by the reference evaluator, over rows brought to today's type."""
@@ -204,30 +193,23 @@ class Reader:
     def _matching(
         self, snapshot: Snapshot, cls: type[Any], candidates: list[Candidate], where: Predicate, window: Window
     ) -> Iterator[Candidate]:
-        ends = self._end_values(snapshot, cls, candidates, where, window)
+        left, right = self._end_values(snapshot, cls, candidates, where, window)
         for commit_id, row, values in candidates:
-            left = ends["left"].get(row[0]) if "left" in ends else None
-            right = ends["right"].get(row[1]) if "right" in ends else None
-            if reference.matches(where, values, left, right):
+            if reference.matches(where, values, left.get(row[0]), right.get(row[1])):
                 yield commit_id, row, values
 
     def _end_values(
         self, snapshot: Snapshot, cls: type[Any], candidates: list[Candidate], where: Predicate, window: Window
-    ) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """Versions of the ends that a predicate speaks of, by side and key."""
-        sides = {leaf.ref.side for leaf in comparisons(where)} - {"self"}
-        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        for side in sides:
-            number = 0 if side == "left" else 1
+    ) -> tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]]:
+        """Versions of the ends that a predicate speaks of, in today's type, by side and key."""
+        found: tuple[dict[str, list[dict[str, Any]]], dict[str, list[dict[str, Any]]]] = ({}, {})
+        for number in sides_of(where):
             end = cls.__ends__[number]
-            by_key: dict[str, list[dict[str, Any]]] = {}
             stored = declared(snapshot.catalog(), end)
             if stored is not None:
-                keys = tuple(sorted({row[number] for _, row, _ in candidates}))
-                lookup = Lookup("key", keys)
+                lookup = Lookup("key", tuple(sorted({row[number] for _, row, _ in candidates})))
                 for _, row, values in self._candidates(snapshot, end, stored, window, lookup):
-                    by_key.setdefault(row[0], []).append(values)
-            found[side] = by_key
+                    found[number].setdefault(row[0], []).append(values)
         return found
 
     def aggregate(self, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]:
@@ -263,7 +245,7 @@ class Reader:
 
     def _figures(self, snapshot: Snapshot, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]:
         stored = declared(snapshot.catalog(), cls)
-        if stored is not None and self._engine_can(snapshot, stored, aggregation.scan):
+        if stored is not None and engine_can(snapshot, stored, aggregation.scan):
             try:
                 return snapshot.aggregate(aggregation)
             except NotNative:
@@ -278,7 +260,7 @@ class Reader:
             stored = declared(snapshot.catalog(), cls)
             if stored is None:
                 return Explanation("", (), (), native=True, note=f"no {scan.type_name} has been written yet")
-            if not self._engine_can(snapshot, stored, concrete):
+            if not engine_can(snapshot, stored, concrete):
                 note = "the window reaches older schema versions: rows are upgraded, then filtered in Python"
                 return Explanation("", (), (), native=False, note=note)
             try:
@@ -295,6 +277,21 @@ def _counts_everything(aggregation: Aggregation) -> bool:
     scan, figure = aggregation.scan, aggregation.aggregates[0][1]
     bare = scan.where is None and scan.lookup is None and not scan.sliced and scan.window.mode is Mode.LATEST
     return bare and figure.key == count().key
+
+
+def sides_of(where: Predicate | None) -> set[int]:
+    """The ends that a condition speaks of: 0 for the left one, 1 for the right."""
+    sides = {leaf.ref.side for leaf in comparisons(where)} if where is not None else set[str]()
+    return {number for number, side in enumerate(("left", "right")) if side in sides}
+
+
+def engine_can(snapshot: Snapshot, stored: StoredType, scan: Scan) -> bool:
+    """Whether all rows that a scan concerns, ends included, are in their type's current version."""
+    types = [stored]
+    for number in sides_of(scan.where):
+        end = snapshot.catalog().find("entity", (stored.spec.left, stored.spec.right)[number] or "")
+        types += [end] if end is not None else []
+    return all(visible_versions(kind, scan.window) <= {kind.current.version} for kind in types)
 
 
 def declared(catalog: Catalog, cls: type[Any]) -> StoredType | None:

@@ -36,7 +36,8 @@ class Session:
     def ensure(self, things: Thing | Iterable[Thing]) -> None:
         """Declare the wanted state of one object, or of any iterable of them."""
         if isinstance(things, (Entity, Relation)):
-            self._objects(type(things)).add([encoder(type(things))(things)])
+            row = encoder(type(things))(things)
+            self._objects(type(things)).add([row])
             return
         if isinstance(things, (type, Mapping, str)) or not isinstance(things, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(
@@ -55,14 +56,17 @@ class Session:
                     raise InputError(f"Item {number} given to ensure() is {thing!r}, not an entity or relation.")
                 same = by_class[cls] = []
             same.append(thing)
-        for cls, group in by_class.items():
-            self._objects(cls).add(map(encoder(cls), group))
+        for cls in by_class:
+            self._check_type(cls)
+        encoded = {cls: [*map(encoder(cls), group)] for cls, group in by_class.items()}
+        for cls, rows in encoded.items():
+            self._objects(cls).add(rows)
 
     def _objects(self, cls: type[Any]) -> ObjectRows:
         """Where objects of a class wait; a new place after a bulk table, so that what was said last wins."""
         for rows in reversed(self._pending):
-            if rows.cls is cls:
-                if isinstance(rows, ObjectRows):
+            if _same_type(rows.cls, cls):
+                if isinstance(rows, ObjectRows) and rows.policy == "upsert":
                     return rows
                 break
         else:
@@ -108,11 +112,12 @@ class Session:
 
     def _merged(self) -> list[PendingRows]:
         """Each class once: what was said later wins over what was said earlier."""
-        by_class: dict[type[Any], list[PendingRows]] = {}
+        by_name: dict[str, list[PendingRows]] = {}
         for rows in self._pending:
-            by_class.setdefault(rows.cls, []).append(rows)
+            by_name.setdefault(rows.cls.__spec__.name, []).append(rows)
         merged: list[PendingRows] = []
-        for cls, several in by_class.items():
+        for several in by_name.values():
+            cls = several[0].cls
             if len(several) == 1:
                 merged.append(several[0])
                 continue
@@ -128,6 +133,7 @@ class Session:
             for rows in several:
                 for block in rows.blocks():
                     together.add(block)
+            together.given = sum(rows.given for rows in several)
             merged.append(together)
         return merged
 
@@ -150,7 +156,14 @@ class Session:
         return f"<Session with {self.pending} pending rows>"
 
 
+def _same_type(first: type[Any], second: type[Any]) -> bool:
+    """Whether two classes are one type, as when a notebook cell that declares it was run again."""
+    return first is second or first.__spec__ == second.__spec__
+
+
 def _checked_meta(meta: dict[str, str] | None) -> dict[str, str]:
+    if meta is not None and not isinstance(meta, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(f"Commit metadata is a dict from text to text, not {meta!r}.")
     for name, value in (meta or {}).items():
         if not isinstance(name, str) or not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(f"Commit metadata maps text to text; {name!r} is {value!r}.")

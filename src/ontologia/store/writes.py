@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ontologia.config import OntologiaConfig
-from ontologia.errors import BatchSizeExceededError, DanglingEndpointError, ImportConflictError
-from ontologia.model.spec import TypeSpec
+from ontologia.errors import BatchSizeExceededError, ConfigError, DanglingEndpointError, ImportConflictError
+from ontologia.model.spec import TypeKind, TypeSpec
 from ontologia.store.catalog import StoredType
 from ontologia.store.commits import Commit
 from ontologia.store.convert import converter
@@ -33,6 +33,8 @@ class TypeSummary:
     updated: int = 0
     unchanged: int = 0
     skipped: int = 0
+    repeated: int = 0
+    """Rows whose identity came again later in the same commit, which counts instead."""
 
     @property
     def seen(self) -> int:
@@ -55,6 +57,7 @@ class Summary:
         lines = [
             f"{name}: insert {s.inserted}, update {s.updated}, unchanged {s.unchanged}"
             + (f", skipped {s.skipped}" if s.skipped else "")
+            + (f", repeated {s.repeated}" if s.repeated else "")
             for name, s in self.types.items()
         ]
         return "\n".join(lines) or "nothing to write"
@@ -71,7 +74,7 @@ class Write:
     def preview(self, pending: Sequence[PendingRows]) -> Summary:
         """What `commit` would do now."""
         with self.backend.write() as writer:
-            return self._apply(writer, pending, None)
+            return self._apply(writer, pending, None, dry=not self.check_endpoints)
 
     def commit(
         self, pending: Sequence[PendingRows], metadata: dict[str, str], progress: Progress | None = None
@@ -80,7 +83,12 @@ class Write:
         self._check_size(sum(len(rows) for rows in pending))
         with self.backend.write() as writer:
             summary = self._apply(writer, pending, progress)
-            return (writer.publish(metadata) if summary.rows else None), summary
+            if summary.rows:
+                return writer.publish(metadata), summary
+            if writer.annotated:
+                # No row changed, but an index or a default was declared anew.
+                writer.seal()
+            return None, summary
 
     def _check_size(self, rows: int) -> None:
         limit = self.config.max_batch_size
@@ -92,19 +100,25 @@ class Write:
                 limit=limit,
             )
 
-    def _apply(self, writer: Writer, pending: Sequence[PendingRows], progress: Progress | None) -> Summary:
+    def _apply(
+        self, writer: Writer, pending: Sequence[PendingRows], progress: Progress | None, *, dry: bool = False
+    ) -> Summary:
         total = sum(len(rows) for rows in pending)
         done = 0
         summary = Summary()
         for rows in pending:
             spec: TypeSpec = rows.cls.__spec__
             counts = summary.types.setdefault(spec.name, TypeSummary())
+            counts.repeated = rows.given - len(rows)
+            if not len(rows):
+                continue
             stored = agreed_type(writer, spec)
             convert = converter(spec, stored.spec)
             for block in _changed_blocks(writer, stored, rows, counts) if convert is None else rows.blocks():
                 wanted = block if convert is None else [convert(row) for row in block]
                 delta = _within_policy(self._delta(writer, stored, wanted, len(rows)), rows, counts)
-                writer.append(stored, delta)
+                if not dry:
+                    writer.append(stored, delta)
                 # A first integer beyond 64 bits changes the stored type on the way.
                 stored = writer.catalog().get(stored.kind, stored.name)
                 counts.inserted += delta.inserted
@@ -130,7 +144,8 @@ def _changed_blocks(
         yield from rows.blocks()
         return
     for run in rows.runs(_RUN):
-        if writer.is_unchanged(stored, run):
+        # What was appended since the last run may have changed the stored type.
+        if writer.is_unchanged(writer.catalog().get(stored.kind, stored.name), run):
             counts.unchanged += len(run[0])
         else:
             yield rows_of(run)
@@ -140,6 +155,7 @@ def agreed_type(writer: Writer, spec: TypeSpec) -> StoredType:
     """The stored type that a declared one writes to; registered when new, refused when it drifted."""
     stored = writer.catalog().find(spec.kind, spec.name)
     if stored is None:
+        _check_name(writer, spec)
         return writer.register(spec)
     if stored.spec is spec or stored.spec == spec:
         return stored
@@ -147,6 +163,17 @@ def agreed_type(writer: Writer, spec: TypeSpec) -> StoredType:
         raise outdated([(stored, spec)])
     merged = replace(stored.spec, fields=tuple(spec.by_name[f.name] for f in stored.spec.fields), doc=spec.doc)
     return stored if merged == stored.spec else writer.annotate(stored, merged)
+
+
+def _check_name(writer: Writer, spec: TypeSpec) -> None:
+    """One name, one type: commits and exports speak of types by name alone."""
+    other: TypeKind = "relation" if spec.kind == "entity" else "entity"
+    if writer.catalog().find(other, spec.name) is not None:
+        raise ConfigError(
+            f"The store has {spec.name!r} as {'a relation' if other == 'relation' else 'an entity'} type already.",
+            hint='Rename yours with class X(..., name="…").',
+            type_name=spec.name,
+        )
 
 
 def _within_policy(delta: Delta, rows: PendingRows, counts: TypeSummary) -> Delta:

@@ -5,18 +5,27 @@ All types are written as of one commit, whoever writes to the store meanwhile.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ontologia.cli.invocation import Invocation, pass_invocation
-from ontologia.cli.options import models_option, type_option, upgraders_option
+from ontologia.cli.options import as_of_option, models_option, type_option, upgraders_option
 from ontologia.cli.progress import Report, progress_bar
 from ontologia.cli.rendering import plural, show_facts
 from ontologia.cli.structure import Command
+
+if TYPE_CHECKING:
+    from ontologia.store.transfer.places import Format
+
+Rows = dict[str, Any]
+"""The query of each type, by its name."""
+Classes = dict[str, type[Any]]
 
 
 class Counted:
@@ -32,11 +41,26 @@ class Counted:
             yield thing
 
 
+class Chained:
+    """Rows of several queries, one after the other; can be gone through again."""
+
+    def __init__(self, parts: list[Iterable[Any]]) -> None:
+        self._parts = parts
+
+    def __iter__(self) -> Iterator[Any]:
+        return chain.from_iterable(self._parts)
+
+
 @click.command(cls=Command)
-@click.option("--output", required=True, metavar="PATH", help="A directory, a file (with --type), or - for stdout.")
+@click.option(
+    "--output",
+    required=True,
+    metavar="PATH",
+    help="A directory, a file (.csv and .parquet with --type), or - for stdout.",
+)
 @click.option("--as", "form", type=click.Choice(["jsonl", "csv", "parquet"]), help="Format; by the suffix, or jsonl.")
 @type_option("Only this type, to one file.")
-@click.option("--as-of", metavar="COMMIT|TIME", help="The state after a commit, or at a time in ISO 8601.")
+@as_of_option
 @click.option("--history-since", type=int, metavar="COMMIT", help="Every version written after a commit; 0 for all.")
 @click.option("--with-metadata", is_flag=True, help="Say with each row which commit wrote it.")
 @models_option
@@ -57,17 +81,19 @@ def export(
     """Write the store to JSONL, CSV or Parquet.
 
     A directory gets one file per type and schema.json, which says what the types are; all files show the same commit.
-    What is written can be imported again without loss, also into an empty store.
+    What is written can be imported again without loss, also into an empty store. A file that ends in .jsonl takes all
+    types, unless --type names one.
     """
     from ontologia.cli.filters import moment
     from ontologia.cli.models import known_classes, load_all_upgraders, named_class
-    from ontologia.store.transfer.places import as_format, file_name, format_of
-    from ontologia.store.transfer.schema import SCHEMA_FILE, write_schema
 
     if as_of is not None and history_since is not None:
         raise click.UsageError("Use one of --as-of and --history-since.")
     target = Path(output)
-    chosen = as_format(form or (format_of(target) if type_name and target.suffix and output != "-" else "jsonl"))
+    to_file = _is_file(output, type_name)
+    chosen = _format(target, form, to_file=to_file)
+    if to_file and not type_name and chosen != "jsonl":
+        raise click.UsageError(f"A {chosen} file holds one type: name it with --type, or give a directory.")
     with invocation.open(upgraders=load_all_upgraders(upgraders)) as store:
         classes = known_classes(store, models)
         stored = [one.name for one in store.stored_types()]
@@ -81,20 +107,33 @@ def export(
         if output == "-":
             _to_stdout(rows, classes, chosen, meta=with_metadata)
             return
-        total = sum(query.count() for query in rows.values())
-        files: list[dict[str, Any]] = []
-        done = 0
         with progress_bar("exporting rows") as report:
-            for name, query in rows.items():
-                path = target if type_name and not target.is_dir() else target / file_name(name, chosen)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                written = _to_file(Counted(query, done, total, report), classes[name], chosen, path, meta=with_metadata)
-                files.append({"type": name, "path": str(path), "rows": written})
-                done += written
+            if not to_file:
+                files = _to_directory(rows, classes, chosen, target, report, meta=with_metadata)
+            else:
+                files = _to_file(rows, classes, chosen, target, report, meta=with_metadata)
         head = store.head()
-        if not type_name and files:
+        if not to_file and not type_name and files:
+            from ontologia.store.transfer.schema import SCHEMA_FILE, write_schema
+
             write_schema(target / SCHEMA_FILE, [classes[name].__spec__ for name in names])
     _show(invocation, files, at, head)
+
+
+def _is_file(output: str, type_name: str | None) -> bool:
+    """Whether the output is one file rather than a directory."""
+    from ontologia.store.transfer.places import has_known_suffix
+
+    target = Path(output)
+    if output == "-" or output.endswith(("/", os.sep)) or target.is_dir():
+        return False
+    return type_name is not None or has_known_suffix(target)
+
+
+def _format(target: Path, form: str | None, *, to_file: bool) -> Format:
+    from ontologia.store.transfer.places import as_format, format_of
+
+    return as_format(form or (format_of(target) if to_file and target.suffix else "jsonl"))
 
 
 def _rows(store: Any, cls: type[Any], at: int, since: int | None) -> Any:
@@ -103,13 +142,42 @@ def _rows(store: Any, cls: type[Any], at: int, since: int | None) -> Any:
     return rows.between(since + 1, at) if since is not None else rows.as_of(at)
 
 
-def _to_file(things: Iterable[Any], cls: type[Any], form: Any, path: Path, *, meta: bool) -> int:
+def _to_directory(
+    rows: Rows, classes: Classes, form: Format, folder: Path, report: Report | None, *, meta: bool
+) -> list[dict[str, Any]]:
+    """One file per type; what was written."""
+    from ontologia.store.transfer.places import file_name
     from ontologia.store.transfer.write import write_file
 
-    return write_file(things, cls.__spec__, form, path, meta=meta)
+    total = sum(query.count() for query in rows.values())
+    files: list[dict[str, Any]] = []
+    done = 0
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, query in rows.items():
+        path = folder / file_name(name, form)
+        written = write_file(Counted(query, done, total, report), classes[name].__spec__, form, path, meta=meta)
+        files.append({"type": name, "path": str(path), "rows": written})
+        done += written
+    return files
 
 
-def _to_stdout(rows: dict[str, Any], classes: dict[str, type[Any]], form: Any, *, meta: bool) -> None:
+def _to_file(
+    rows: Rows, classes: Classes, form: Format, path: Path, report: Report | None, *, meta: bool
+) -> list[dict[str, Any]]:
+    """All types in one file; what was written."""
+    from ontologia.store.transfer.write import write_file
+
+    counts = {name: query.count() for name, query in rows.items()}
+    if not counts:
+        return []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A file of several types is JSONL, whose lines do not depend on the spec that is passed.
+    spec = classes[next(iter(rows))].__spec__
+    write_file(Counted(Chained(list(rows.values())), 0, sum(counts.values()), report), spec, form, path, meta=meta)
+    return [{"type": name, "path": str(path), "rows": count} for name, count in counts.items()]
+
+
+def _to_stdout(rows: Rows, classes: Classes, form: Format, *, meta: bool) -> None:
     from ontologia.store.transfer.write import write_lines
 
     for name, query in rows.items():
@@ -121,8 +189,11 @@ def _show(invocation: Invocation, files: list[dict[str, Any]], at: int, head: in
     if not invocation.as_text:
         show_facts(invocation, {"as_of": at, "head": head, "rows": total, "files": files})
         return
+    by_path: dict[str, int] = {}
     for entry in files:
-        click.echo(f"{entry['path']}  {plural(entry['rows'], 'row')}")
+        by_path[entry["path"]] = by_path.get(entry["path"], 0) + entry["rows"]
+    for path, number in by_path.items():
+        click.echo(f"{path}  {plural(number, 'row')}")
     if files:
         click.echo(f"exported {plural(total, 'row')} as of commit {at}")
     else:

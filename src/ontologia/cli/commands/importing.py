@@ -81,7 +81,10 @@ def import_(
     The suffix says the format and the file's name the type. One bad row stops the import, names its line and column,
     and nothing is written. Types come from --models, from the store, or are proposed with --infer.
 
-    In CSV an empty cell is null and "" is empty text; times are ISO 8601, bytes base64, nested values JSON.
+    Where a key comes several times, the last row counts; the summary says how many were `repeated`.
+
+    CSV is separated by commas and in UTF-8. An empty cell is null and "" is empty text; times are ISO 8601, bytes
+    base64, nested values JSON.
     """
     if dry_run and apply:
         raise click.UsageError("Use one of --dry-run and --apply.")
@@ -115,6 +118,8 @@ def _inferred(
 
     if len(files) != 1:
         raise click.UsageError("--infer proposes a type for one file at a time.")
+    if files[0].is_dir():
+        raise click.UsageError(f"--infer takes a file, and {files[0]} is a directory: name one of the files in it.")
     proposal = propose(files[0], type_name, key)
     invocation.note(str(proposal))
     if not yes and not dry_run:
@@ -124,7 +129,10 @@ def _inferred(
                 hint="Look at the proposal above and pass --yes, or declare the class and pass --models.",
             )
         if not click.confirm("Create this type?", err=True):
-            raise RefusedError("The proposed type was not agreed to; nothing was written.")
+            raise RefusedError(
+                "The proposed type was not agreed to; nothing was written.",
+                hint="Choose the key with --key and the name with --type, or declare the class and pass --models.",
+            )
     return classes_from([proposal.spec])
 
 
@@ -154,6 +162,7 @@ def _run(invocation: Invocation, request: Request) -> None:
             "updated": summary.types[name].updated if summary else 0,
             "unchanged": summary.types[name].unchanged if summary else 0,
             "skipped": summary.types[name].skipped if summary else 0,
+            "repeated": summary.types[name].repeated if summary else 0,
         }
         for name, count in read.items()
     ]
@@ -200,14 +209,17 @@ def _store(invocation: Invocation, *, dry_run: bool) -> Generator[Ontology]:
 def _show(
     invocation: Invocation, types: list[dict[str, Any]], commit_id: int | None, seconds: float, *, dry_run: bool
 ) -> None:
-    figures = ("read", "inserted", "updated", "unchanged", "skipped")
+    figures = ("read", "inserted", "updated", "unchanged", "skipped", "repeated")
     totals = {name: sum(row[name] for row in types) for name in figures}
     facts = {**totals, "commit_id": commit_id, "dry_run": dry_run, "seconds": round(seconds, 3), "types": types}
     if not invocation.as_text:
         show_facts(invocation, facts)
         return
+    if not totals["repeated"]:
+        figures = figures[:-1]
     if len(types) > 1:
-        show_table(invocation, ("type", *figures), [[str(row[name]) for name in ("type", *figures)] for row in types])
+        rows = [[row["type"], *(f"{row[name]:,}" for name in figures)] for row in types]
+        show_table(invocation, ("type", *figures), rows)
     counts = "  ".join(f"{name} {totals[name]:,}" for name in figures)
     if dry_run:
         click.echo(f"dry run: {counts}  {seconds:.1f} s")

@@ -14,6 +14,7 @@ from ontologia.cli.invocation import Invocation, pass_invocation
 from ontologia.cli.progress import progress_bar
 from ontologia.cli.rendering import fact_lines, plural, show_facts, show_rows, show_table, text_of
 from ontologia.cli.structure import Command
+from ontologia.errors import IntegrityError
 
 
 @click.command(cls=Command)
@@ -99,12 +100,15 @@ def info(invocation: Invocation) -> None:
         show_facts(invocation, facts)
         return
     simple = {name: value for name, value in facts.items() if name not in {"types", "last_commit"}}
+    if isinstance(simple.get("bytes"), int):
+        simple["bytes"] = f"{simple['bytes']:,}"
     simple["last commit"] = facts["last_commit"]["created_at"] if facts["last_commit"] else "none yet"
     click.echo("\n".join(fact_lines(simple)))
     if types:
         click.echo()
         names = ("kind", "name", "rows", "fields", "version", "ends")
-        show_table(invocation, names, [[text_of(row[name]) for name in names] for row in types])
+        shown = [{**row, "rows": f"{row['rows']:,}"} for row in types]
+        show_table(invocation, names, [[text_of(row[name]) for name in names] for row in shown])
     else:
         invocation.note("The store is empty; `onto import` or a session of your program fills it.")
 
@@ -116,9 +120,13 @@ def verify(invocation: Invocation) -> int:
 
     Ends with exit code 4 when something is wrong. Warnings, such as relations whose ends do not exist, leave it at 0.
     """
-    with invocation.open() as store, progress_bar("verifying commits") as report:
-        findings = store.verify(report)
-        head = store.head() if not any(finding.code == "unreadable" for finding in findings) else None
+    try:
+        with invocation.open() as store, progress_bar("verifying commits") as report:
+            findings = store.verify(report)
+            head = store.head() if not any(finding.code == "unreadable" for finding in findings) else None
+    except IntegrityError as error:
+        # Elsewhere the hint is to run this command.
+        raise IntegrityError(error.message, hint="Restore the file from a backup.", **error.details) from error
     wrong = [finding for finding in findings if finding.severity == "error"]
     rows: list[dict[str, Any]] = [
         {

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from ontologia.cli.invocation import Invocation, pass_invocation
-from ontologia.cli.options import complete_types, models_option, type_argument, upgraders_option
+from ontologia.cli.options import as_of_option, complete_types, models_option, type_argument, upgraders_option
 from ontologia.cli.rendering import plural, show_facts, show_rows, show_table, text_of
 from ontologia.cli.structure import Command, Group
 
@@ -63,11 +63,15 @@ def question_options(function: F) -> F:
             help="A condition on some item of a list.",
         ),
         click.option(
-            "--order-by", "orders", multiple=True, metavar="[-]FIELD", help="Sort; - for downwards; repeatable."
+            "--order-by",
+            "orders",
+            multiple=True,
+            metavar="[-]FIELD",
+            help="Sort; - for downwards; repeatable. Default: by commit, then key.",
         ),
         click.option("--limit", type=click.IntRange(0), help=f"At most this many; text shows {SHOWN} unless told."),
         click.option("--offset", type=click.IntRange(0), default=0, help="Leave out the first ones."),
-        click.option("--as-of", metavar="COMMIT|TIME", help="The state after a commit, or at a time in ISO 8601."),
+        as_of_option,
         click.option("--history", is_flag=True, help="Every version of every row."),
         click.option("--since", type=int, metavar="COMMIT", help="Every version written after a commit."),
         click.option(
@@ -87,6 +91,8 @@ def question_options(function: F) -> F:
 @click.group(cls=Group)
 def query() -> None:
     """Ask for entities, relations and paths.
+
+    Rows come by the commit that wrote them, then by key, unless --order-by says otherwise.
 
     \b
     A filter is a path, an operator and a JSON value:
@@ -135,9 +141,12 @@ def traverse(invocation: Invocation, type_name: str, hops: tuple[str, ...], targ
     from ontologia.cli.models import known_classes, load_all_upgraders, named_class
     from ontologia.store.transfer.records import record_of
 
+    if asked["raw"]:
+        raise click.UsageError("--raw shows the rows of one type; a path has several.")
     with invocation.open(upgraders=load_all_upgraders(asked["upgraders"])) as store:
         classes = known_classes(store, asked["models"])
-        start = _rows(store.query().entities(named_class(classes, type_name, "entity")), asked, sliced=False)
+        everything = store.query().entities(named_class(classes, type_name, "entity"))
+        start = _rows(everything, asked, sliced=False)
         if asked["explain"]:
             _show_explanation(invocation, start.explain())
             return
@@ -157,7 +166,7 @@ def traverse(invocation: Invocation, type_name: str, hops: tuple[str, ...], targ
         if asked["only_count"]:
             _show_count(invocation, len(found))
         elif targets:
-            _show_objects(invocation, named_target(walk), iter(found), total, asked, meta=True)
+            _show_objects(invocation, named_target(walk), iter(found), total, asked, start=everything)
         elif invocation.as_json:
             paths = [
                 {
@@ -169,8 +178,8 @@ def traverse(invocation: Invocation, type_name: str, hops: tuple[str, ...], targ
             invocation.emit_json(paths)
         else:
             _show_paths(invocation, found, asked["limit"])
-        if not found:
-            invocation.note(_nothing(asked))
+        if not found and not targets:
+            invocation.note(_nothing(asked, everything))
 
 
 _REVERSE = {"": None, "forward": False, "reverse": True}
@@ -210,13 +219,13 @@ def _answer(invocation: Invocation, kind: str, type_name: str, asked: dict[str, 
         if asked["explain"]:
             _show_explanation(invocation, rows.explain())
         elif asked["only_count"]:
-            _show_count(invocation, rows.count())
+            _show_count(invocation, sum(1 for _ in rows.rows()) if asked["raw"] else rows.count())
         elif asked["raw"]:
-            _show_raw(invocation, list(rows.rows()), asked)
+            _show_raw(invocation, list(rows.rows()), asked, start)
         else:
             limited = invocation.as_text and asked["limit"] is None
             total = rows.count() if limited else None
-            _show_objects(invocation, cls, iter(rows.limit(SHOWN) if limited else rows), total, asked, meta=True)
+            _show_objects(invocation, cls, iter(rows.limit(SHOWN) if limited else rows), total, asked, start=start)
 
 
 def _rows(rows: Any, asked: dict[str, Any], *, sliced: bool) -> Any:
@@ -251,7 +260,7 @@ def _show_objects(
     total: int | None,
     asked: dict[str, Any],
     *,
-    meta: bool,
+    start: Any,
 ) -> None:
     """Objects in the form that was asked for; JSON and CSV stream."""
     from ontologia.store.transfer.records import fields_json, record_of
@@ -260,9 +269,9 @@ def _show_objects(
     first = list(islice(found, 1))
     everything = (thing for part in (first, found) for thing in part)
     if invocation.as_json:
-        _stream_json(record_of(thing, meta=meta) for thing in everything)
+        _stream_json(record_of(thing, meta=True) for thing in everything)
     elif invocation.format == "csv":
-        write_lines(everything, cls.__spec__, "csv", sys.stdout, meta=meta)
+        write_lines(everything, cls.__spec__, "csv", sys.stdout, meta=True)
     elif first:
         in_history = bool(asked["history"] or asked["since"] is not None or asked["between"])
         columns = csv_columns(cls.__spec__, meta=False)
@@ -271,7 +280,7 @@ def _show_objects(
         show_table(invocation, [*(["commit"] if in_history else []), *columns], rows)
         _note_rest(invocation, 0 if total is None else total - len(listed))
     if not first:
-        invocation.note(_nothing(asked))
+        invocation.note(_nothing(asked, start))
 
 
 def _text_row(thing: Any, columns: list[str], values: dict[str, Any], *, history: bool) -> list[str]:
@@ -279,11 +288,12 @@ def _text_row(thing: Any, columns: list[str], values: dict[str, Any], *, history
     return [str(thing.meta().commit_id), *cells] if history else cells
 
 
-def _show_raw(invocation: Invocation, rows: list[dict[str, Any]], asked: dict[str, Any]) -> None:
+def _show_raw(invocation: Invocation, rows: list[dict[str, Any]], asked: dict[str, Any], start: Any) -> None:
     """Rows of several schema versions, under the columns of all of them."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     shown = rows[:SHOWN] if invocation.as_text and asked["limit"] is None else rows
-    show_rows(invocation, columns, [{name: _plain(row.get(name)) for name in row} for row in shown], _nothing(asked))
+    plain = [{name: _plain(row.get(name)) for name in row} for row in shown]
+    show_rows(invocation, columns, plain, "" if plain else _nothing(asked, start))
     _note_rest(invocation, len(rows) - len(shown))
 
 
@@ -307,8 +317,15 @@ def _note_rest(invocation: Invocation, rest: int) -> None:
         invocation.note(f"{plural(rest, 'more row')}; --limit and --offset choose, --json shows all.")
 
 
-def _nothing(asked: dict[str, Any]) -> str:
-    if asked["filters"] or asked["any_filters"]:
+def _nothing(asked: dict[str, Any], start: Any) -> str:
+    """What to say about an empty answer; `start` is the question without conditions and windows."""
+    from ontologia.cli.filters import moment
+
+    filtered = bool(asked["filters"] or asked["any_filters"])
+    if asked["as_of"] is not None:
+        before = start.as_of(moment(asked["as_of"])).limit(1)
+        filtered = filtered and any(True for _ in before.rows())
+    if filtered:
         return "Nothing fits; leave out a --filter to see more."
     if asked["as_of"] is not None:
         return "There was nothing of this type then; `onto commits` shows what was written when."

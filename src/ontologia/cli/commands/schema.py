@@ -6,15 +6,19 @@ Whatever changes something is a preview unless `--apply` is there, and needs the
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ontologia.cli import exits
 from ontologia.cli.invocation import Invocation, pass_invocation
 from ontologia.cli.options import apply_options, complete_types, models_option, type_option, upgraders_option
 from ontologia.cli.progress import progress_bar
 from ontologia.cli.rendering import plural, show_facts, show_rows
 from ontologia.cli.structure import Command, Group
+
+if TYPE_CHECKING:
+    from ontologia.store.migration import Migration
 
 
 @click.command(cls=Command)
@@ -31,11 +35,11 @@ def migrate(
     apply: bool,
     token: str | None,
     force: bool,
-) -> None:
+) -> int:
     """Bring stored types to what the models declare.
 
-    Without --apply it shows the plan and a token. Applying rewrites the rows of every changed type as one commit,
-    all types or none; old versions of rows stay readable.
+    Without --apply it shows the plan and a token, or ends with exit code 3 where an upgrader is missing. Applying
+    rewrites the rows of every changed type as one commit, all types or none; old versions of rows stay readable.
     """
     from ontologia.cli.models import load_all_upgraders, load_models
 
@@ -50,19 +54,36 @@ def migrate(
                 plan = store.migrate(apply=True, token=token, force=force, progress=report)
         else:
             plan = store.migrate()
-    if not invocation.as_text:
+    if invocation.as_text:
+        _show_migration(invocation, plan)
+    else:
         show_facts(invocation, _migration_json(plan))
+    return exits.SCHEMA if plan.missing_upgraders else exits.OK
+
+
+def _show_migration(invocation: Invocation, plan: Migration) -> None:
+    """The plan, change by change; the token only when it is of use."""
+    if plan.is_empty:
+        click.echo("Nothing to migrate.")
         return
-    click.echo(str(plan))
-    if plan.is_empty or plan.applied:
-        return
-    if plan.missing_upgraders:
+    missing = {name for name, _ in plan.missing_upgraders}
+    for diff in plan.diffs:
+        mark = "  (needs an upgrader)" if diff.type_name in missing else "  (by the upgrader)"
+        click.echo(f"{diff.type_name} ({plural(plan.row_estimates.get(diff.type_name, 0), 'row')})")
+        for change in diff.changes:
+            click.echo(f"  {change}" + (mark if change.needs_upgrader else ""))
+    for name, version in plan.missing_upgraders:
+        click.echo(f"missing upgrader: @upgrader({name!r}, from_version={version})")
+    if plan.applied:
+        click.echo(f"applied as commit {plan.commit_id}")
+    elif plan.missing_upgraders:
         invocation.note("Write the missing upgraders and name their module with --upgraders.")
     else:
+        click.echo(f"token: {plan.token}")
         invocation.note(f"To do it, add: --apply --token {plan.token}")
 
 
-def _migration_json(plan: Any) -> dict[str, Any]:
+def _migration_json(plan: Migration) -> dict[str, Any]:
     return {
         "token": plan.token,
         "head": plan.head,

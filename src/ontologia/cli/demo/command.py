@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import shlex
 import tempfile
 import textwrap
 import time
@@ -22,6 +23,8 @@ from ontologia.cli.structure import Command
 from ontologia.errors import RefusedError
 
 _FILE = "loans.db"
+_UPGRADERS = "ontologia.cli.demo.revised"
+"""Where the old rows of the example learn to be new ones."""
 Step = Callable[[Any], Any]
 
 
@@ -49,7 +52,10 @@ def demo(invocation: Invocation, folder: str | None) -> None:
     if folder is None:
         invocation.note("Run `onto demo --dir loans` to keep the store and look around in it.")
     else:
-        invocation.note(f"Look around: onto --db {path} info; onto --db {path} query entities Loan --history")
+        invocation.note("Look around:")
+        old_rows = f"--upgraders {_UPGRADERS}"
+        for words in ("info", f"query entities Loan --history {old_rows}", f"blame Loan 12345 {old_rows}"):
+            invocation.note(f"  onto --db {shlex.quote(str(path))} {words}")
 
 
 def _told(invocation: Invocation, path: Path) -> Iterator[dict[str, Any]]:
@@ -104,7 +110,7 @@ def _line(item: Any) -> str:
         changed = [f"{name}: {before[name]} became {after[name]}" for name in after if before[name] != after[name]]
         return f"{item.key}  {', '.join(changed)}"
     if isinstance(item, Commit):
-        rows = ", ".join(f"{name} {number}" for name, number in item.counts.items())
+        rows = ", ".join(f"{name} {number:,}" for name, number in item.counts.items())
         return f"{item.commit_id}  {item.commit_sha256[:8]}  {rows}  {item.metadata}"
     return item if isinstance(item, str) else repr(item)
 

@@ -152,7 +152,7 @@ def the_log(onto: Ontology) -> list[Commit]:
 
 
 def verify(onto: Ontology) -> list[Any]:
-    """Recompute every hash: a changed byte anywhere would be found, and its commit named."""
+    """Recompute every hash: a changed value would be found, and its commit named."""
     return onto.verify()
 
 

@@ -106,15 +106,16 @@ class SqliteBackend:
     def _one(self, statement: str, parameter: str | int) -> tuple[Any, ...] | None:
         """The row that a statement finds, by the shortest way there is."""
         connections = self._connections
-        connection = connections.acquire()
         try:
-            return connection.execute(statement, (parameter,)).fetchone()
+            connection = connections.acquire()
+            try:
+                return connection.execute(statement, (parameter,)).fetchone()
+            finally:
+                connections.release(connection)
         except sqlite3.Error as error:
             if str(error).startswith(MISSING_TABLE):
                 raise StaleCatalog from error
             raise connections.translate(error, "read") from error
-        finally:
-            connections.release(connection)
 
     def cached_catalog(self) -> Catalog:
         """The catalog as last read; what is done with it may raise `StaleCatalog`."""
@@ -127,23 +128,26 @@ class SqliteBackend:
                 yield SqliteSnapshot(connection, self._catalog)
                 return
             connection.execute("BEGIN")
-            if catalogs.read_epoch(connection) != self._catalog.epoch:
-                self._catalog = catalogs.read_catalog(connection)
-            yield SqliteSnapshot(connection, self._catalog)
+            # A catalog of its own: other threads may put a newer one in the cache while this moment is being read.
+            catalog = self._catalog
+            if catalogs.read_epoch(connection) != catalog.epoch:
+                catalog = self._catalog = catalogs.read_catalog(connection)
+            yield SqliteSnapshot(connection, catalog)
             connection.execute("COMMIT")
 
     @contextmanager
     def write(self) -> Generator[SqliteWriter]:
         with self._connections.lease("write", writer=True) as connection:
             self._connections.begin(connection)
-            writer = SqliteWriter(connection, self._catalog, self._config.runtime_id, self._clock)
+            writer = SqliteWriter(connection, self._catalog, self._config, self._clock)
             try:
                 yield writer
             finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                else:
+                # Only what was committed is known to be there: SQLite may have ended a failed transaction by itself.
+                if writer.committed:
                     self._catalog = writer.catalog()
+                elif connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     def refresh(self) -> None:
         """Read the catalog again."""

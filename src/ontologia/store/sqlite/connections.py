@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from ontologia.config import OntologiaConfig
@@ -28,8 +29,8 @@ from ontologia.errors import (
     UninitializedStorageError,
 )
 from ontologia.query.sqlite import register_functions
+from ontologia.store.binding import MEMORY
 
-MEMORY = ":memory:"
 _CACHE_KIB = 65536
 _STATEMENTS = 512
 
@@ -45,21 +46,27 @@ class Connections:
         self._config = config
         self._readers: deque[sqlite3.Connection] = deque()
         self._writers: deque[sqlite3.Connection] = deque()
+        self._inherited: list[deque[sqlite3.Connection]] = []
         self._process = os.getpid()
-        self.file = self._private_file() if path == MEMORY else Path(path)
-
-    def _private_file(self) -> Path:
-        """A store of its own that lives in RAM where the system has a RAM disk, and is gone when closed."""
-        ram = Path("/dev/shm")  # noqa: S108 - a directory of our own is made below it
-        folder = tempfile.mkdtemp(prefix="ontologia-", dir=ram if os.access(ram, os.W_OK) else None)
-        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        return Path(folder, "onto.db")
+        self._closed = False
+        self._frozen: tuple[Any, ...] | None = None
+        """What an immutable file looked like when it was opened."""
+        folder = _private_folder() if path == MEMORY else None
+        self.file = Path(path) if folder is None else Path(folder, "onto.db")
+        # Also for those who never close: an Ontology that is forgotten leaves no connection and no temporary store.
+        self._finalizer = weakref.finalize(self, _give_up, self._process, self._readers, self._writers, folder)
 
     def acquire(self, *, writer: bool = False) -> sqlite3.Connection:
         """A connection to give back with `release`; writers never wait inside SQLite."""
+        self._closed = False
         if self._process != os.getpid():
-            # Connections must not cross a fork: the child starts with none.
+            # Connections must not cross a fork: the child starts with none, and does not close its parent's.
+            self._inherited += [self._readers, self._writers]
             self._readers, self._writers, self._process = deque(), deque(), os.getpid()
+        if self._frozen is not None and self._frozen != self._appearance():
+            # Somebody may write after all: what was read from the file so far says nothing about it now.
+            _close_all(self._readers)
+            self._frozen = None
         try:
             return (self._writers if writer else self._readers).pop()
         except IndexError:
@@ -69,6 +76,10 @@ class Connections:
         """Give a connection back, with no transaction left open."""
         if connection.in_transaction:
             connection.rollback()
+        if self._closed:
+            # A stream that outlived the store it reads from.
+            connection.close()
+            return
         (self._writers if writer else self._readers).append(connection)
 
     @contextmanager
@@ -130,8 +141,21 @@ class Connections:
         if os.access(self.file, os.W_OK) and os.access(self.file.absolute().parent, os.W_OK):
             # A connection that may write removes the log's files when it closes; one that may not leaves them.
             return "mode=rw"
-        log = self.file.with_name(f"{self.file.name}-wal")
-        return "mode=ro" if log.exists() else "mode=ro&immutable=1"
+        if self._log().exists():
+            return "mode=ro"
+        self._frozen = self._appearance()
+        return "mode=ro&immutable=1"
+
+    def _log(self) -> Path:
+        return self.file.with_name(f"{self.file.name}-wal")
+
+    def _appearance(self) -> tuple[Any, ...]:
+        """Enough of the file to notice that it was written to."""
+        try:
+            state = self.file.stat()
+        except OSError:
+            return ()
+        return state.st_ino, state.st_size, state.st_mtime_ns, self._log().exists()
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """Take the write lock."""
@@ -190,11 +214,33 @@ class Connections:
 
     def close(self) -> None:
         """Close every idle connection; the last one out folds the log into the file."""
-        for pool in (self._readers, self._writers):
-            while pool:
-                pool.pop().close()
+        self._closed = True
+        _close_all(self._readers)
+        _close_all(self._writers)
         if self.path == MEMORY:
-            self._remove()
+            self._finalizer()
+
+
+def _private_folder() -> str:
+    """A place for a store of its own, in RAM where the system has a RAM disk."""
+    ram = Path("/dev/shm")  # noqa: S108 - a directory of our own is made below it
+    return tempfile.mkdtemp(prefix="ontologia-", dir=ram if os.access(ram, os.W_OK) else None)
+
+
+def _close_all(pool: deque[sqlite3.Connection]) -> None:
+    while pool:
+        pool.pop().close()
+
+
+def _give_up(
+    process: int, readers: deque[sqlite3.Connection], writers: deque[sqlite3.Connection], folder: str | None
+) -> None:
+    """Let go of everything, unless this is a child process that only has a copy of it."""
+    if process == os.getpid():
+        _close_all(readers)
+        _close_all(writers)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_busy(error: sqlite3.OperationalError) -> bool:

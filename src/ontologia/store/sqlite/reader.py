@@ -134,7 +134,7 @@ class SqliteSnapshot:
             stored = types.get(part.type_id)
             if stored is not None:
                 found += self._part_changes(stored, part, commit_id)
-        return sorted(found, key=lambda c: (c.kind, c.type_name, c.key or "", c.left_key or "", c.right_key or ""))
+        return sorted(found, key=lambda c: c[:2] + tuple(part or "" for part in c[2:6]))
 
     def _part_changes(self, stored: StoredType, part: Part, commit_id: int) -> Iterator[Change]:
         identity, version = stored.spec.identity, part.version
@@ -148,7 +148,7 @@ class SqliteSnapshot:
         # What a commit superseded ended at it, in its own version or, after a migration, in the one before.
         ended = " OR ".join(
             f"EXISTS (SELECT 1 FROM {past_table(stored, stored.versions[number - 1])} AS p"
-            f" WHERE {' AND '.join(f'p.{column} = w.{column}' for column in identity)} AND p.ended = ?)"
+            f" WHERE {' AND '.join(f'p.{column} = w.{column}' for column in identity)} AND p.ended <= ?)"
             for number in {version, max(version - 1, 1)}
         )
         statement = f"SELECT {columns}, {ended} FROM ({written}) AS w"

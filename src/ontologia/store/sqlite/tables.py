@@ -100,7 +100,7 @@ def create_past(stored: StoredType, version: SchemaVersion) -> list[str]:
     create = f"CREATE TABLE {table} (seq INTEGER PRIMARY KEY, commit_id INTEGER NOT NULL,"
     statements = [
         f"{create} {_column_definitions(shape)}, ended INTEGER NOT NULL)",
-        f"CREATE INDEX {table}_by_identity ON {table} ({identity}, seq)",
+        f"CREATE INDEX {table}_by_identity ON {table} ({identity}, ended)",
     ]
     if stored.kind == "relation":
         statements.append(f"CREATE INDEX {table}_by_right ON {table} (right_key)")

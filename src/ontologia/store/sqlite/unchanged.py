@@ -1,9 +1,9 @@
 """Telling that a run of rows is already there, without fetching it.
 
 SQLite joins each column of the range into one text, Arrow does the same with the wanted rows, and equal texts are
-equal columns: no wanted value contains the separator, and nulls are counted. Floats and bytes have no such text and are
-collected. When anything differs, for whatever reason, the rows are compared one by one elsewhere; so this may only ever
-say too little.
+equal columns: no wanted value contains the separator, and rows and nulls are counted. Floats and bytes have no such
+text and are collected. When anything differs, for whatever reason, the rows are compared one by one elsewhere; so this
+may only ever say too little.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ def is_unchanged(connection: sqlite3.Connection, stored: StoredType, columns: Se
     collected = _collect_into(connection)
     found = connection.execute(_statement(stored, together=together), seqs if together else bounds).fetchone()
     cells = iter(found)
+    if next(cells) != count:
+        return False
     others: list[list[Any]] = []
     for kept, column in zip(shape.columns[:-1], columns, strict=False):
         if not _is_joined(kept):
@@ -88,7 +90,7 @@ def _statement(stored: StoredType, *, together: bool) -> str:
     kept = shape.columns[:-1]
     joined = [_joined(column) for column in kept if _is_joined(column)]
     collected = [f"onto_collect({column.name})" for column in kept if not _is_joined(column)]
-    return f"SELECT {', '.join(joined + collected)} FROM {live_table(stored)} WHERE {place}"
+    return f"SELECT COUNT(*), {', '.join(joined + collected)} FROM {live_table(stored)} WHERE {place}"
 
 
 def _joined(column: Column) -> str:

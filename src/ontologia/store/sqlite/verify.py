@@ -232,7 +232,7 @@ class _Verification:
                     yield Finding(
                         "warning",
                         "dangling",
-                        f"{count} {stored.name} rows name a {end} that does not exist on their {side}: {shown}.",
+                        f"{stored.name}: {count} of its rows name a missing {end} on the {side}: {shown}.",
                         details={"type_name": stored.name, "side": side, "count": count, "keys": keys},
                     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,6 +17,7 @@ from typing import Any
 
 from ontologia.base.canonical import canonical_json
 from ontologia.base.clock import Clock
+from ontologia.config import OntologiaConfig
 from ontologia.errors import CommitStateUnknownError
 from ontologia.model.comparable import from_instant, instant
 from ontologia.model.physical import layout
@@ -51,11 +53,15 @@ class _OpenPart:
 class SqliteWriter:
     """One write transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, cached: Catalog, runtime_id: str, clock: Clock) -> None:
+    def __init__(self, connection: sqlite3.Connection, cached: Catalog, config: OntologiaConfig, clock: Clock) -> None:
         self._connection = connection
-        self._runtime_id = runtime_id
+        self._runtime_id = config.runtime_id
+        self._patience = config.lock_timeout_ms / 1000
         self._clock = clock
         self._parts: dict[int, _OpenPart] = {}
+        self.committed = False
+        self.annotated = False
+        self._purged = False
         row = connection.execute(
             "SELECT m.value, c.commit_id, c.commit_sha256, c.created_at FROM store_meta m"
             " LEFT JOIN store_commits c ON c.commit_id = (SELECT MAX(commit_id) FROM store_commits)"
@@ -99,6 +105,7 @@ class SqliteWriter:
         )
 
     def annotate(self, stored: StoredType, spec: TypeSpec) -> StoredType:
+        self.annotated = True
         return self._keep(catalogs.set_spec(self._connection, stored, spec))
 
     def is_dense(self, stored: StoredType, total: int) -> bool:
@@ -209,6 +216,7 @@ class SqliteWriter:
         removed = 0
         # Freed pages are overwritten, so that purged rows are gone from the file too.
         self._connection.execute(f"PRAGMA secure_delete = {'ON' if purge else 'OFF'}")
+        self._purged = purge
         tables = [live_table(stored), *(past_table(stored, version) for version in stored.versions)]
         if purge:
             for table in tables:
@@ -230,10 +238,20 @@ class SqliteWriter:
         self._catalog = Catalog(types, catalogs.read_epoch(self._connection))
         return removed
 
-    def seal(self) -> None:
+    def seal(self) -> bool:
         self._connection.execute("COMMIT")
-        # Folds the log into the file and empties it: what was purged must not stay readable there.
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.committed = True
+        return self._empty_log() if self._purged else True
+
+    def _empty_log(self) -> bool:
+        """Fold the log into the file, so that what was purged stays readable in neither; waits for readers."""
+        self._connection.execute("PRAGMA secure_delete = OFF")
+        deadline = time.monotonic() + self._patience
+        while self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+        return True
 
     def publish(self, metadata: dict[str, str]) -> Commit:
         commit_id, created = self.head + 1, self._now()
@@ -304,6 +322,7 @@ class SqliteWriter:
                 ) from error
             if found != (sha256,):
                 raise
+        self.committed = True
 
 
 def _insert(

@@ -73,7 +73,8 @@ def _json_reader(part: Part) -> Read | None:
         return _read_bytes
     if kind is Kind.INT:
         return _read_int
-    read = part.form.read
+    # Nested values come from outside: `take` only undoes how they are written, and validation judges the rest.
+    read = part.take if kind is Kind.JSON else part.form.read
     if read is None:
         return None
 

@@ -117,8 +117,23 @@ def line_of(source: SourceFile, row: int) -> int:
     return before
 
 
+def check_quotes(source: SourceFile) -> None:
+    """Refuse quotes that do not close where a cell ends: they would swallow the lines that follow."""
+    csv.field_size_limit(sys.maxsize)
+    before = 0
+    with source.path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            for _ in reader:
+                before = reader.line_num
+        except csv.Error as error:
+            problem = f"a quote is not closed, or text follows it ({error})"
+            raise bad_row(source, f"line {before + 1}", problem, line=before + 1) from error
+
+
 def read_csv(source: SourceFile, cls: type[Any]) -> Iterator[Batch]:
     """All rows of a CSV file."""
+    check_quotes(source)
     spec: TypeSpec = cls.__spec__
     header = header_of(source.path)
     matched = matched_columns(source, spec, header)

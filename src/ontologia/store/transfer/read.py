@@ -14,7 +14,7 @@ from typing import Any, cast
 from ontologia.errors import InputError, RowError, UnknownTypeError
 from ontologia.model.spec import TypeSpec
 from ontologia.store.transfer.cells import CellError, json_readers
-from ontologia.store.transfer.places import SourceFile
+from ontologia.store.transfer.places import SourceFile, not_utf8
 from ontologia.store.transfer.records import is_record
 from ontologia.store.transfer.write import exact_column, meta_columns
 
@@ -48,9 +48,7 @@ def read_batches(source: SourceFile, classes: Classes) -> Iterator[Batch]:
             case "parquet":
                 yield from _read_parquet(source, class_of(source, classes))
     except UnicodeDecodeError as error:
-        raise RowError(
-            f"{source.path} is not UTF-8: {error.reason} at byte {error.start}.", path=str(source.path)
-        ) from error
+        raise not_utf8(source.path) from error
 
 
 def class_of(source: SourceFile, classes: Classes) -> type[Any]:

@@ -150,7 +150,7 @@ class StoreMachine(RuleBasedStateMachine):
         query, span = self._windowed(name, window)
         query, wanted = self._filtered(name, query, span, chosen, either=either)
         ordered = (
-            query.order_by(self._class(name).left_key) if name in {"Link", "Visit"} and not span.history else query
+            query.order_by(self._class(name).left_key) if name == "Link" and not span.history else query
         )
         found = [(one.meta().commit_id, self._identity(one), one.model_dump()) for one in ordered]
         if not span.history:
@@ -253,6 +253,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(name=names, first=st.integers(0, 9), second=st.integers(0, 9))
     def compare_commits(self, name: TypeName, first: int, second: int) -> None:
         """Differences between two commits, and whose value is whose."""
+        first, second = (min(at, self.onto.head()) for at in (first, second))
         states = [
             {one: plain(values) for _, one, values in self.model.window(name, Span(history=False, low=0, high=at))}
             for at in (first, second)
