@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -29,9 +30,9 @@ def onto(tmp_path: Path) -> Ontology:
     return Ontology(tmp_path / "onto.db")
 
 
-def bulk(onto: Ontology, **columns: list[object]) -> int | None:
+def bulk(onto: Ontology, **columns: Sequence[object]) -> int | None:
     with onto.session() as session:
-        session.ensure_rows(Item, pa.table(columns))
+        session.ensure_rows(Item, pa.table(dict(columns)))
         return session.commit()
 
 

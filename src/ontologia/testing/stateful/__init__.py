@@ -149,9 +149,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Rows of a type in a window under a condition: objects, counts, figures, raw rows."""
         query, span = self._windowed(name, window)
         query, wanted = self._filtered(name, query, span, chosen, either=either)
-        ordered = (
-            query.order_by(self._class(name).left_key) if name == "Link" and not span.history else query
-        )
+        ordered = query.order_by(self._class(name).left_key) if name == "Link" and not span.history else query
         found = [(one.meta().commit_id, self._identity(one), one.model_dump()) for one in ordered]
         if not span.history:
             found.sort(key=lambda one: one[:2])
