@@ -13,10 +13,9 @@ from ontologia.model.arrow import to_arrow_table
 from ontologia.model.spec import Kind, TypeSpec
 from ontologia.query import reference
 from ontologia.query.plan import Lookup, Scan
-from ontologia.query.sql import NotNative
 from ontologia.store.catalog import SchemaVersion, StoredType
 from ontologia.store.protocol import Snapshot, VersionedRow
-from ontologia.store.reads import engine_can, named_values, sides_of
+from ontologia.store.reads import named_values, native_rows, sides_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,13 +36,8 @@ def raw_rows(snapshot: Snapshot, cls: type[Any], scan: Scan) -> Iterator[Version
 
 
 def _native(snapshot: Snapshot, spec: TypeSpec, stored: StoredType, scan: Scan) -> Iterator[tuple[Any, ...]] | None:
-    """Rows straight from the engine, when all are in the declared version and it can filter them."""
-    if stored.spec.fingerprint != spec.fingerprint or not engine_can(snapshot, stored, scan):
-        return None
-    try:
-        return snapshot.select(scan)
-    except NotNative:
-        return None
+    """Rows straight from the engine, when the declared type is the stored one."""
+    return native_rows(snapshot, stored, scan) if stored.spec.fingerprint == spec.fingerprint else None
 
 
 def _filtered(snapshot: Snapshot, cls: type[Any], rows: Iterable[VersionedRow], scan: Scan) -> Iterator[VersionedRow]:

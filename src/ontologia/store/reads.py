@@ -7,7 +7,7 @@ what an engine cannot say exactly is evaluated by the reference; both take the s
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -152,14 +152,10 @@ class Reader:
         stored = declared(snapshot.catalog(), cls)
         if stored is None:
             return iter(())
-        convert = converter(stored.spec, cls.__spec__)
-        if engine_can(snapshot, stored, scan):
-            try:
-                native = snapshot.select(scan)
-            except NotNative:
-                pass
-            else:
-                return native if convert is None else ((row[0], *convert(row[1:])) for row in native)
+        native = native_rows(snapshot, stored, scan)
+        if native is not None:
+            convert = converter(stored.spec, cls.__spec__)
+            return native if convert is None else ((row[0], *convert(row[1:])) for row in native)
         return iter([(found.commit_id, *found.row) for found in self._evaluated(snapshot, cls, stored, scan)])
 
     def _evaluated(self, snapshot: Snapshot, cls: type[Any], stored: StoredType, scan: Scan) -> list[Found]:
@@ -246,10 +242,9 @@ class Reader:
     def _figures(self, snapshot: Snapshot, cls: type[Any], aggregation: Aggregation) -> list[dict[str, Any]]:
         stored = declared(snapshot.catalog(), cls)
         if stored is not None and engine_can(snapshot, stored, aggregation.scan):
-            try:
+            with suppress(NotNative):
                 return snapshot.aggregate(aggregation)
-            except NotNative:
-                pass
+        # What the engine cannot say exactly is computed here, by the definition itself.
         rows = [] if stored is None else self.values(snapshot, cls, aggregation.scan)
         return reference.grouped(rows, aggregation.group, aggregation.aggregates, aggregation.having)
 
@@ -292,6 +287,14 @@ def engine_can(snapshot: Snapshot, stored: StoredType, scan: Scan) -> bool:
         end = snapshot.catalog().find("entity", (stored.spec.left, stored.spec.right)[number] or "")
         types += [end] if end is not None else []
     return all(visible_versions(kind, scan.window) <= {kind.current.version} for kind in types)
+
+
+def native_rows(snapshot: Snapshot, stored: StoredType, scan: Scan) -> Iterator[tuple[Any, ...]] | None:
+    """Rows straight from the engine; None when it cannot answer the scan exactly."""
+    if engine_can(snapshot, stored, scan):
+        with suppress(NotNative):
+            return snapshot.select(scan)
+    return None
 
 
 def declared(catalog: Catalog, cls: type[Any]) -> StoredType | None:
