@@ -125,6 +125,14 @@ def test_repeated_rows_are_counted(onto: Ontology) -> None:
     assert (summary.inserted, summary.repeated) == (2, 1)
 
 
+def test_of_several_tables_the_last_one_counts(onto: Ontology) -> None:
+    with onto.session() as session:
+        for keys, size in (([], 0), (["a", "b"], 1), (["b", "c"], 2), ([], 3)):
+            session.ensure_rows(Item, pa.table({"id": pa.array(keys, pa.string()), "size": [size] * len(keys)}))
+    assert items(onto) == {"a": (1, None), "b": (2, None), "c": (2, None)}
+    assert onto.get_commit(1).counts == {"Item": 3}
+
+
 def test_a_name_belongs_to_one_kind_of_type(onto: Ontology) -> None:
     class Link(Relation[Other, Other], name="Item"):
         """A relation called like an entity."""

@@ -69,7 +69,10 @@ class TableRows:
 
         first = several[0]
         columns = zip(*(rows.columns for rows in several), strict=True)
-        joined = [pa.chunked_array([chunk for column in same for chunk in column.chunks]) for same in columns]
+        joined = [
+            pa.chunked_array([chunk for column in same for chunk in column.chunks], type=same[0].type)
+            for same in columns
+        ]
         united = cls.of(first.cls, joined, first.policy)
         united.given = sum(rows.given for rows in several)
         return united
