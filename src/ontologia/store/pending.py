@@ -6,7 +6,7 @@ so that a commit of a million rows never holds a million Python rows at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -27,13 +27,13 @@ class ObjectRows:
     rows: dict[Row, Row] = field(default_factory=dict[Row, Row])
     given: int = 0
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Sequence[Row]) -> None:
         """Take in physical rows; an identity that is here already is replaced."""
         width = len(self.cls.__spec__.identity)
         known = self.rows
-        for given, row in enumerate(rows, self.given + 1):
+        for row in rows:
             known[row[:width]] = row
-            self.given = given
+        self.given += len(rows)
 
     def __len__(self) -> int:
         return len(self.rows)

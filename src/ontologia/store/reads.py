@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
@@ -42,14 +42,6 @@ _VALUES = frozenset({Fn.MIN, Fn.MAX})
 _EDGES_TOGETHER = 1 << 17
 """Relations whose ends are read at once: so many that a query takes a fixed number of statements, yet not without end,
 so that walking millions of them takes bounded memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A row that answers a query, in today's type."""
-
-    commit_id: int
-    row: Row
 
 
 class Reader:
@@ -156,9 +148,9 @@ class Reader:
         if native is not None:
             convert = converter(stored.spec, cls.__spec__)
             return native if convert is None else ((row[0], *convert(row[1:])) for row in native)
-        return iter([(found.commit_id, *found.row) for found in self._evaluated(snapshot, cls, stored, scan)])
+        return iter(self._evaluated(snapshot, cls, stored, scan))
 
-    def _evaluated(self, snapshot: Snapshot, cls: type[Any], stored: StoredType, scan: Scan) -> list[Found]:
+    def _evaluated(self, snapshot: Snapshot, cls: type[Any], stored: StoredType, scan: Scan) -> list[tuple[Any, ...]]:
         """The answer by the reference evaluator, over rows brought to today's type."""
         candidates = self._candidates(snapshot, cls, stored, scan.window, scan.lookup)
         if scan.where is not None:
@@ -167,7 +159,7 @@ class Reader:
         if scan.order:
             kept = reference.sort_rows(kept, scan.order, key=lambda candidate: candidate[2])
         end = None if scan.limit is None else scan.offset + scan.limit
-        return [Found(commit_id, row) for commit_id, row, _ in kept[scan.offset : end]]
+        return [(commit_id, *row) for commit_id, row, _ in kept[scan.offset : end]]
 
     def values(self, snapshot: Snapshot, cls: type[Any], scan: Scan) -> list[dict[str, Any]]:
         """Stored values by field name of everything that answers a scan."""

@@ -29,7 +29,6 @@ from ontologia.cli.table import visible
 from ontologia.errors import OntologiaError
 
 _LITTLE_SPACE = 256 * 1024 * 1024
-_OLDEST_SQLITE = (3, 37, 0)
 _YEAR_OF_RELEASE = 2026
 _MARKS = {"ok": ("green", "ok  "), "warn": ("yellow", "warn"), "fail": ("red", "fail")}
 
@@ -70,15 +69,16 @@ def doctor(invocation: Invocation) -> int:
 
 def _installation() -> Iterator[Checked]:
     from ontologia import __version__
+    from ontologia.store.sqlite.backend import OLDEST_SQLITE
 
     yield Checked("ontologia", "ok", f"{__version__} at {Path(__file__).parents[2]}")
     yield Checked("python", "ok", f"{platform.python_version()} ({sys.executable})")
-    old = sqlite3.sqlite_version_info < _OLDEST_SQLITE
+    old = sqlite3.sqlite_version_info < OLDEST_SQLITE
     yield Checked(
         "sqlite",
         "fail" if old else "ok",
         sqlite3.sqlite_version,
-        f"Install a Python with SQLite {'.'.join(map(str, _OLDEST_SQLITE))} or newer." if old else None,
+        f"Install a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer." if old else None,
     )
     for name in ("pydantic", "pyarrow", "duckdb", "click", "rich"):
         yield _package(name, needed=True)
