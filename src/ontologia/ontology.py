@@ -7,7 +7,7 @@ does is done by the packages below it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from os import PathLike, fspath
 from types import TracebackType
 from typing import Any, Self, cast
@@ -22,26 +22,29 @@ from ontologia.query.check import check_number
 from ontologia.query.plan import Scan
 from ontologia.query.traverse import Hop, Path
 from ontologia.store import history
-from ontologia.store.binding import sqlite_path
+from ontologia.store.binding import bind
 from ontologia.store.catalog import StoredType
 from ontologia.store.commits import Change, Commit, DiffItem
 from ontologia.store.drift import drifted, outdated
 from ontologia.store.dropping import Drop, Dropping
+from ontologia.store.maintenance import GRACE, Cleanup, Compaction, IndexProblem, IndexRepair, Maintenance
 from ontologia.store.migration import Migration, Migrator
+from ontologia.store.opening import open_backend
 from ontologia.store.paths import traverse
-from ontologia.store.protocol import Finding, Progress
+from ontologia.store.protocol import Backend, Finding, Progress
 from ontologia.store.raw import arrow_table, as_dict, raw_rows
 from ontologia.store.reads import Reader, resolve
 from ontologia.store.session import Session
-from ontologia.store.sqlite.backend import SqliteBackend
 from ontologia.store.writes import Write
 
 
 class Ontology:
     """A typed, versioned store.
 
-    `Ontology("onto.db", entity_types=[Customer])` opens or creates a file. Types that are not listed may be used as
-    long as none is. `create=False` refuses a missing store; `read_only=True` never writes, not even a lock.
+    `Ontology("onto.db", entity_types=[Customer])` opens or creates a file;
+    `Ontology(storage_uri="s3://bucket/prefix")` opens a prefix that `onto init` has made. Types that are not listed
+    may be used as long as none is. `create=False` refuses a missing store; `read_only=True` never writes, not even a
+    lock. `backend` is one that was opened elsewhere, and is closed with this object.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Ontology:
         create: bool = True,
         read_only: bool = False,
         clock: Clock | None = None,
+        backend: Backend | None = None,
     ) -> None:
         if config is not None and not isinstance(config, OntologiaConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
@@ -68,8 +72,12 @@ class Ontology:
         self._upgraders = load_upgraders(upgraders or ())
         if db_path is not None and not isinstance(db_path, (str, PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"{db_path!r} names no store.", hint="Give the path of a file.")
-        path = sqlite_path(None if db_path is None else fspath(db_path), storage_uri, self.config)
-        self._backend = SqliteBackend(path, self.config, clock or SystemClock(), read_only=read_only, create=create)
+        if backend is None:
+            binding = bind(None if db_path is None else fspath(db_path), storage_uri, self.config)
+            backend = open_backend(binding, self.config, clock or SystemClock(), read_only=read_only, create=create)
+        elif db_path is not None or storage_uri is not None:
+            raise ConfigError("A backend that is open names its store already.", hint="Give no path and no URI.")
+        self._backend = backend
         self._write = Write(self._backend, self.config, check_endpoints)
         self._reader = Reader(self._backend, self._upgraders)
 
@@ -163,6 +171,32 @@ class Ontology:
     def storage_info(self) -> dict[str, Any]:
         """Where the store is and how it is kept."""
         return self._backend.storage_info()
+
+    def compact(
+        self, type_name: str | None = None, *, apply: bool = False, progress: Progress | None = None
+    ) -> Compaction:
+        """Plan to merge the small files of one type, or of all, into few; with `apply` do it. Object storage only."""
+        return self._maintenance("compact").compact(type_name, apply=apply, progress=progress)
+
+    def verify_index(self) -> list[IndexProblem]:
+        """What is wrong with the indices; reads are right all the same. Object storage only."""
+        return self._maintenance("verify_index").verify_index()
+
+    def repair_index(self, *, apply: bool = False, progress: Progress | None = None) -> IndexRepair:
+        """Plan to write wrong indices anew from the manifests; with `apply` do it. Object storage only."""
+        return self._maintenance("repair_index").repair_index(apply=apply, progress=progress)
+
+    def gc(self, *, grace: timedelta = GRACE, apply: bool = False, progress: Progress | None = None) -> Cleanup:
+        """Plan to remove what no reader needs any more; with `apply` do it. Object storage only."""
+        return self._maintenance("gc").gc(grace=grace, apply=apply, progress=progress)
+
+    def _maintenance(self, verb: str) -> Maintenance:
+        if not isinstance(self._backend, Maintenance):
+            raise ConfigError(
+                f"{verb}() is for stores on object storage; {self._backend.uri} needs none of it.",
+                hint="Nothing to do.",
+            )
+        return self._backend
 
     @property
     def types(self) -> Sequence[type[Any]]:

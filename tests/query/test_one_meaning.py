@@ -95,13 +95,13 @@ def test_every_engine_sorts_as_the_reference_does(
 
 
 def same(mine: Any, theirs: Any, slack: float) -> bool:
-    """Equal in value and class; floats up to what adding in another order may change."""
+    """Equal in value, class and form; floats up to what adding in another order may change."""
     if isinstance(mine, float) and isinstance(theirs, float):
         if math.isfinite(mine) and math.isfinite(theirs):
             return abs(mine - theirs) <= slack
         # Beyond the largest float, the order of adding decides between infinite and finite.
         return slack == math.inf or mine == theirs or (math.isnan(mine) and math.isnan(theirs))
-    return type(mine) is type(theirs) and mine == theirs
+    return type(mine) is type(theirs) and mine == theirs and repr(mine) == repr(theirs)
 
 
 def slack_of(one: Aggregate, some: Sequence[Row]) -> float:

@@ -106,9 +106,15 @@ def program(
 
 
 def shop(path: Path | str) -> Path:
-    """A store with three commits."""
-    config = OntologiaConfig(sqlite_synchronous="normal", runtime_id="test")
-    with Ontology(path, config, entity_types=[Customer, Product], relation_types=[Subscription]) as store:
+    """A store with three commits, in a file."""
+    fill(OntologiaConfig(sqlite_synchronous="normal"), db_path=path)
+    return Path(path)
+
+
+def fill(config: OntologiaConfig, **place: Any) -> None:
+    """Write the three commits of the shop, wherever the store is."""
+    named = config.model_copy(update={"runtime_id": "test"})
+    with Ontology(config=named, entity_types=[Customer, Product], relation_types=[Subscription], **place) as store:
         with store.session() as session:
             session.ensure(
                 [
@@ -124,4 +130,3 @@ def shop(path: Path | str) -> Path:
             session.ensure(Subscription(left_key="c2", right_key="p2", seats=5))
         with store.session() as session:
             session.ensure(Customer(id="c1", name="Alice", tier="Gold", age=31, profile={"city": "Bergen"}))
-    return Path(path)

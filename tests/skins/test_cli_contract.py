@@ -42,16 +42,20 @@ READING: dict[str, list[str]] = {
     "schema history": ["schema", "history"],
     "schema drop": ["schema", "drop", "relation", "Subscription"],
     "export": ["export", "--output", "out"],
-    "compact": ["compact"],
-    "index verify": ["index", "verify"],
-    "index repair": ["index", "repair"],
-    "gc": ["gc"],
     "doctor": ["doctor"],
     "config show": ["config", "show"],
     "commands": ["commands"],
     "init": ["init", "--dry-run"],
 }
 """Commands that succeed on the shop and change nothing in it."""
+
+ON_OBJECTS: dict[str, list[str]] = {
+    "compact": ["compact"],
+    "index verify": ["index", "verify"],
+    "index repair": ["index", "repair"],
+    "gc": ["gc"],
+}
+"""Commands for stores on object storage, which `test_cli_s3` tries."""
 
 WRITING = {"import", "migrate", "demo", "completion"}
 GROUPS = {"query", "schema", "index", "config"}
@@ -73,7 +77,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def test_every_command_is_tried_here_or_elsewhere() -> None:
-    assert {name for name, _ in commands()} == READING.keys() | WRITING | GROUPS
+    assert {name for name, _ in commands()} == READING.keys() | ON_OBJECTS.keys() | WRITING | GROUPS
 
 
 def test_the_list_of_commands_says_what_the_commands_say() -> None:
@@ -101,8 +105,7 @@ def test_csv_and_text_work_everywhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(READING.keys() - {"schema export", "commands", "config show", "doctor"}))
 def test_text_fits_80_columns(name: str) -> None:
-    long = [line for line in onto(*READING[name]).out.splitlines() if len(line) > 80]
-    assert not [line for line in long if "object storage" not in line]
+    assert not [line for line in onto(*READING[name]).out.splitlines() if len(line) > 80]
 
 
 @pytest.mark.parametrize("name", READING)
@@ -158,10 +161,27 @@ def test_two_places_that_differ_are_refused() -> None:
     assert onto("info", "--db", "onto.db", "--storage-uri", "sqlite:///onto.db").code == 0
 
 
-def test_object_storage_is_said_to_come_later() -> None:
-    run = onto("info", "--storage-uri", "s3://bucket/prefix")
+@pytest.mark.parametrize("name", [*sorted(READING.keys() - {"commands", "config show"}), *ON_OBJECTS])
+def test_a_file_and_a_bucket_together_are_refused_before_anything_is_asked(name: str) -> None:
+    arguments = {**READING, **ON_OBJECTS}[name]
+    run = onto(*arguments, "--db", "onto.db", "--storage-uri", "s3://bucket/prefix")
+    assert run.code == (exits.UNHEALTHY if name == "doctor" else exits.USAGE)
+    assert "name different stores" in run.out + run.err
+
+
+@pytest.mark.parametrize("name", ON_OBJECTS)
+@pytest.mark.parametrize("extra", [[], ["--json"]])
+def test_upkeep_of_object_storage_is_refused_for_a_file(name: str, extra: list[str]) -> None:
+    run = onto(*ON_OBJECTS[name], *extra)
+    assert (run.code, run.out) == (exits.USAGE, "")
+    assert "object storage" in run.err
+
+
+@pytest.mark.parametrize("grace", ["7", "d", "-1d", "1 day", "7days", ""])
+def test_a_grace_that_is_no_length_of_time_is_refused(grace: str) -> None:
+    run = onto("gc", f"--grace={grace}")
     assert run.code == exits.USAGE
-    assert "SQLite" in run.err
+    assert "7d, 12h, 30m" in run.err
 
 
 CASES: dict[str, tuple[int, str, list[str]]] = {
@@ -180,6 +200,10 @@ CASES: dict[str, tuple[int, str, list[str]]] = {
     "an unknown command": (2, "usage", ["inof"]),
     "no command": (2, "usage", ["query", "entities"]),
     "a setting that makes no sense": (2, "config", ["info", "--storage-uri", "http://x"]),
+    "a bucket that is none": (2, "config", ["info", "--storage-uri", "s3://"]),
+    "credentials in a URI": (2, "config", ["info", "--storage-uri", "s3://key:secret@bucket/prefix"]),
+    "a token for a preview": (2, "usage", ["init", "--force", "--dry-run", "--token", "x"]),
+    "a token without force": (2, "usage", ["init", "--token", "x"]),
     "a module that is not there": (2, "config", ["migrate", "--models", "no_such_module_here"]),
     "a missing input file": (1, "not-found", ["import", "--input", "nowhere.csv"]),
     "a missing commit": (1, "not-found", ["commits", "examine", "99"]),
@@ -240,6 +264,9 @@ def test_every_error_has_an_exit_code_of_the_table() -> None:
         "BatchSizeExceededError": 1,
         "DanglingEndpointError": 1,
         "LockContentionError": 1,
+        "LeaseExpiredError": 1,
+        "HeadMismatchError": 1,
+        "CommitStateUnknownError": 1,
         "QueryError": 2,
         "ConfigError": 2,
         "UnknownTypeError": 2,
@@ -255,7 +282,7 @@ def test_an_unexpected_error_is_called_a_bug_and_shows_its_trace_on_request(tmp_
     (tmp_path / "sitecustomize.py").write_text(
         "import ontologia.store.binding as binding\n"
         "def broken(*arguments):\n    raise ZeroDivisionError('oops')\n"
-        "binding.sqlite_path = broken\n"
+        "binding.bind = broken\n"
     )
     run = program("init", cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert run.code == exits.FAILURE
@@ -326,4 +353,4 @@ def test_help_never_loads_what_only_commands_need() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     loaded = {name.partition(".")[0] for name in result.stderr.split()}
-    assert loaded.isdisjoint({"pyarrow", "duckdb", "rich", "pandas", "polars", "numpy", "pydantic"})
+    assert loaded.isdisjoint({"pyarrow", "duckdb", "obstore", "rich", "pandas", "polars", "numpy", "pydantic"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import traceback
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,9 +26,10 @@ _IN_COMMANDS = {
     "missing-upgrader": "Write the function, mark it with @upgrader, and give its module with --upgraders.",
     "migration-token": "Run `onto migrate` without --apply and pass the token it prints.",
     "batch-size": "Nothing was written; import in several steps, or raise ONTOLOGIA_MAX_BATCH_SIZE.",
-    "lock-contention": "Nothing was written; try again, or raise ONTOLOGIA_LOCK_TIMEOUT_MS.",
 }
 """Next steps in the words of the command line, where the library's own hint speaks of Python."""
+_SETTINGS = re.compile(r"\b(?:s3_[a-z_]+|lock_timeout_ms|max_batch_size)\b")
+"""Settings that hints name as Python does; a shell sets them in the environment."""
 _OTHERWISE = {
     "query": "`onto schema export` shows the fields of every type and what they hold.",
     "row": "Nothing was imported; fix the file and try again.",
@@ -52,13 +54,15 @@ def describe(error: BaseException) -> Failure:
     match error:
         case OntologiaError():
             hint = _IN_COMMANDS.get(error.kind, error.hint) or _OTHERWISE.get(error.kind)
-            return Failure(error.kind, error.message, hint, code, error.details)
+            in_shell = hint and _SETTINGS.sub(lambda name: f"ONTOLOGIA_{name[0].upper()}", hint)
+            return Failure(error.kind, error.message, in_shell, code, error.details)
         case click.exceptions.NoArgsIsHelpError():
             return Failure("usage", error.format_message(), None, exits.USAGE)
         case click.ClickException():
             return _usage(error)
         case KeyboardInterrupt() | click.Abort():
-            return Failure("interrupted", "Interrupted; nothing was committed.", None, exits.INTERRUPTED)
+            hint = "What was not committed is not written; `onto commits --limit 1` shows the last commit."
+            return Failure("interrupted", "Interrupted.", hint, exits.INTERRUPTED)
         case OSError():
             place = f"{error.filename}: " if error.filename else ""
             message = f"{place}{error.strerror or error}."

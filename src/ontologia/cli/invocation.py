@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ontologia.config import OntologiaConfig
     from ontologia.model.upgrade import Upgraders
     from ontologia.ontology import Ontology
+    from ontologia.store.binding import Binding
 
 FORMATS = ("text", "json", "csv")
 
@@ -45,11 +46,11 @@ class Invocation:
         given = {"db": self.db, "storage_uri": self.storage_uri}
         return OntologiaConfig(**{name: value for name, value in given.items() if value is not None})
 
-    def path(self) -> str:
-        """The file that the options and settings name."""
-        from ontologia.store.binding import sqlite_path
+    def binding(self) -> Binding:
+        """The store that the options and settings name; nothing is opened."""
+        from ontologia.store.binding import bind
 
-        return sqlite_path(self.db, self.storage_uri, self.config())
+        return bind(self.db, self.storage_uri, self.config())
 
     def open(
         self,

@@ -5,7 +5,9 @@ Completing reads the store; whatever goes wrong there, a shell gets no suggestio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import click
@@ -71,9 +73,30 @@ def upgraders_option(function: F) -> F:
     )(function)
 
 
-def apply_options(function: F) -> F:
-    """`--apply` and `--token`."""
-    function = click.option("--token", metavar="TOKEN", help="The token that the preview printed.")(function)
+def apply_option(function: F) -> F:
+    """`--apply`."""
     return click.option("--apply", is_flag=True, help="Do it; without this the command only shows what it would do.")(
         function
     )
+
+
+def apply_options(function: F) -> F:
+    """`--apply` and `--token`."""
+    return apply_option(click.option("--token", metavar="TOKEN", help="The token that the preview printed.")(function))
+
+
+_UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+
+
+class Duration(click.ParamType[timedelta]):
+    """A length of time: `7d`, `12h`, `30m`, `45s`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        match = re.fullmatch(r"(\d{1,6})([wdhms])", str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is no length of time; write 7d, 12h, 30m or 45s.", param, ctx)
+        return timedelta(**{_UNITS[match[2]]: int(match[1])})

@@ -71,3 +71,13 @@ def fact_lines(facts: Mapping[str, Any]) -> list[str]:
 def plural(number: int, noun: str) -> str:
     """`1 row`, `2 rows`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def size_text(number: int) -> str:
+    """`512 bytes`, `1.2 MB`."""
+    amount, unit = float(number), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{amount:,.1f} {unit}" if unit != "bytes" else plural(number, "byte")

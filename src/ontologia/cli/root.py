@@ -24,7 +24,7 @@ _HOME = "ontologia.cli.commands"
 SECTIONS: dict[str, list[tuple[str, str, str]]] = {
     "Start": [
         ("demo", "ontologia.cli.demo.command:demo", "Tell the loan example, step by step."),
-        ("init", f"{_HOME}.places:init", "Create a store."),
+        ("init", f"{_HOME}.creation:init", "Create a store."),
         ("info", f"{_HOME}.places:info", "Say where the store is and what it holds."),
         ("doctor", f"{_HOME}.doctor:doctor", "Check the installation, the settings and the store."),
     ],
@@ -44,9 +44,9 @@ SECTIONS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "Look after it": [
         ("verify", f"{_HOME}.places:verify", "Recompute every hash and name the commit that was changed."),
-        ("compact", f"{_HOME}.upkeep:compact", "Merge commit files (object storage only)."),
-        ("index", f"{_HOME}.upkeep:index", "Check or repair indexes (object storage only)."),
-        ("gc", f"{_HOME}.upkeep:gc", "Remove what no commit refers to (object storage only)."),
+        ("compact", f"{_HOME}.upkeep:compact", "Merge data files (object storage only)."),
+        ("index", f"{_HOME}.upkeep:index", "Check or repair indices (object storage only)."),
+        ("gc", f"{_HOME}.upkeep:gc", "Remove objects that no commit needs (object storage only)."),
     ],
     "Tools": [
         ("config", f"{_HOME}.tools:config", "Show settings."),

@@ -40,7 +40,7 @@ def global_options() -> list[click.Option]:
             metavar="URI",
             callback=_set_place,
             expose_value=False,
-            help="Store, as sqlite:///path [env: ONTOLOGIA_STORAGE_URI].",
+            help="Store, as sqlite:///path or s3://bucket/prefix [env: ONTOLOGIA_STORAGE_URI].",
         ),
         click.Option(
             ["--format", "output_format"],

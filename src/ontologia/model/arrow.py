@@ -75,7 +75,8 @@ def _arrow_field(field: FieldSpec) -> pa.Field:
 def to_arrow_table(spec: TypeSpec, columns: Sequence[Sequence[Any]] | None) -> pa.Table:
     """Physical columns, in layout order, as an analytic table; None is a table without rows.
 
-    Integers beyond 64 bits make their column a decimal one, or text when they are longer than 76 digits.
+    Columns are Python values or Arrow arrays of them. Integers beyond 64 bits make their column a decimal one, or text
+    when they are longer than 76 digits.
     """
     import pyarrow as pa
 
@@ -84,16 +85,32 @@ def to_arrow_table(spec: TypeSpec, columns: Sequence[Sequence[Any]] | None) -> p
         return schema.empty_table()
     shape = layout(spec)
     by_name = dict(zip(shape.names, columns, strict=True))
-    big = _big_by_column(by_name["big"])
-    arrays: list[pa.Array] = [pa.array(by_name[name], pa.string()) for name in _end_names(spec)]
+    big = _big_by_column(_values(by_name["big"]))
+    arrays: list[pa.Array | pa.ChunkedArray] = [as_array(by_name[name], pa.string()) for name in _end_names(spec)]
     for number, field in enumerate(spec.fields):
         column = shape.main[field.name]
         if column in big:
-            arrays.append(_wide_integers(by_name[column], big[column]))
+            arrays.append(_wide_integers(_values(by_name[column]), big[column]))
             schema = schema.set(len(arrays) - 1, schema.field(field.name).with_type(arrays[-1].type))
         else:
             arrays.append(_analytic(field.kind, by_name[column], by_name.get(f"f{number}x")))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def as_array(column: Sequence[Any], kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """A column as an Arrow array of a type."""
+    import pyarrow as pa
+
+    return column.cast(kind) if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column, kind)
+
+
+def _values(column: Sequence[Any]) -> Sequence[Any]:
+    """A column as Python values; nothing when all are null."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return () if column.null_count == len(column) else column.to_pylist()
+    return column
 
 
 def _big_by_column(texts: Sequence[str | None]) -> dict[str, dict[int, int]]:
@@ -118,25 +135,24 @@ def _wide_integers(column: Sequence[int | None], big: dict[int, int]) -> pa.Arra
     return pa.array([None if value is None else int_text(value) for value in values], pa.string())
 
 
-def _analytic(kind: Kind, main: Sequence[Any], exact: Sequence[str | None] | None) -> pa.Array:
+def _analytic(kind: Kind, main: Sequence[Any], exact: Sequence[str | None] | None) -> pa.Array | pa.ChunkedArray:
     import pyarrow as pa
 
     match kind:
         case Kind.BOOL:
-            return pa.array(main, pa.int8()).cast(pa.bool_())
+            return as_array(main, pa.int8()).cast(pa.bool_())
         case Kind.DATE:
-            return pa.array(main, pa.string()).cast(pa.date32())
+            return as_array(main, pa.string()).cast(pa.date32())
         case Kind.DATETIME:
-            return pa.array(main, pa.int64()).cast(pa.timestamp("us", "UTC"))
+            return as_array(main, pa.int64()).cast(pa.timestamp("us", "UTC"))
         case Kind.TIME:
             # An offset may put the instant on the day before or after: the table has the time of day in UTC.
-            return pa.array([None if value is None else value % _DAY for value in main], pa.int64()).cast(
-                pa.time64("us")
-            )
+            values = [None if value is None else value % _DAY for value in as_array(main, pa.int64()).to_pylist()]
+            return pa.array(values, pa.int64()).cast(pa.time64("us"))
         case Kind.DECIMAL:
-            return pa.array(exact, pa.string())
+            return as_array(() if exact is None else exact, pa.string())
         case _:
-            return pa.array(main, arrow_type(kind))
+            return as_array(main, arrow_type(kind))
 
 
 def table_from_any(data: Any) -> pa.Table | Iterator[Any]:

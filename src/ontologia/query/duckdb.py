@@ -1,22 +1,24 @@
 """The DuckDB dialect, and the functions that its connections need.
 
-The physical columns have natural types: TEXT, DATE (ISO), DECIMAL (the ordered key) and JSON (canonical text)
-VARCHAR; INT, DATETIME and TIME (microseconds) BIGINT; FLOAT DOUBLE; BOOL BOOLEAN; BYTES BLOB. DuckDB rewrites the
-floats and long ints of JSON that it reads, so those go through Python functions with the meaning of `reference`; text
-and short ints do not.
+Compared columns have the types of Parquet files: TEXT, DECIMAL (the ordered key) and JSON (canonical text) VARCHAR; INT
+and TIME (microseconds) BIGINT; FLOAT DOUBLE; BOOL BOOLEAN; DATETIME TIMESTAMPTZ; DATE DATE; BYTES BLOB. A literal is
+brought to the type of its column, never the other way round, so that a scan can skip what a condition rules out. DuckDB
+rewrites the floats and long ints of JSON that it reads, so those go through Python functions with the meaning of
+`reference`; text and short ints do not.
 """
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
-from ontologia.model.physical import INT64_MAX
+from ontologia.model.physical import EXACT_KINDS, INT64_MAX, restore
 from ontologia.model.spec import Kind
 from ontologia.query.functions import icontains, json_length, json_test, length_spec, matches_pattern, test_spec
 from ontologia.query.literals import normalise
 from ontologia.query.predicates import Op, Ref
-from ontologia.query.sql import ALWAYS, NEVER, Figure, Sql
+from ontologia.query.sql import ALWAYS, NEVER, Figure, NotNative, Pick, Sql, Value, picked
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -24,19 +26,10 @@ if TYPE_CHECKING:
 _NATIVE_KEY = re.compile(r'[^"\\*\x00-\x1f]+')
 _SIGNS = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 
-COLUMN_TYPES = {
-    Kind.TEXT: "VARCHAR",
-    Kind.INT: "BIGINT",
-    Kind.FLOAT: "DOUBLE",
-    Kind.BOOL: "BOOLEAN",
-    Kind.DECIMAL: "VARCHAR",
-    Kind.DATETIME: "BIGINT",
-    Kind.DATE: "VARCHAR",
-    Kind.TIME: "BIGINT",
-    Kind.BYTES: "BLOB",
-    Kind.JSON: "VARCHAR",
-}
-"""The type of the main physical column of each kind."""
+_LITERALS = {Kind.DATETIME: "make_timestamptz(?)", Kind.DATE: "CAST(? AS DATE)"}
+_PLAIN_DECIMAL = r"-?[0-9]{1,18}(\.[0-9]{1,18})?"
+"""Decimals of so few digits are summed by DuckDB; the whole part and the fraction each fit in 64 bits."""
+_FRACTION = 18
 
 
 def register_functions(connection: DuckDBPyConnection) -> None:
@@ -56,9 +49,14 @@ class DuckdbDialect:
     """DuckDB with its built-in JSON functions."""
 
     name = "duckdb"
-    distinct = "IS DISTINCT FROM"
+    distinct = ""
+    """DuckDB 2.0 takes IS DISTINCT FROM for true throughout a Parquet column of one value and nulls."""
     max_nesting = 200
     max_params = 30_000
+    summed = frozenset({Kind.INT, Kind.FLOAT, Kind.DECIMAL})
+
+    def literal(self, kind: Kind) -> str:
+        return _LITERALS.get(kind, "?")
 
     def text_test(self, subject: Sql, op: Op, literal: str) -> Sql:
         match op:
@@ -105,9 +103,64 @@ class DuckdbDialect:
             case _:
                 return python
 
-    def total(self, subject: Sql, kind: Kind) -> Figure:
+    def total(self, value: Value) -> Figure:
         """DuckDB sums 64-bit ints in 128 bits."""
-        return Figure((Sql("SUM(") + subject + Sql(")"),), _int_total if kind is Kind.INT else _float_total)
+        if value.kind is Kind.DECIMAL:
+            return _decimal_total(value)
+        return Figure((Sql("SUM(") + value.main + Sql(")"),), _int_total if value.kind is Kind.INT else _float_total)
+
+    def shown(self, value: Value, pick: Pick | None = None) -> Figure:
+        back = restore(value.kind)
+        if value.kind not in EXACT_KINDS or back is None:
+            return Figure((picked(value.main, pick),), _itself)
+        exact, rank = _exact(value), value.rank
+        # A moment is read as a number: DuckDB would give it in the time zone of the session.
+        main = Sql("epoch_us(") + value.main + Sql(")") if value.kind is Kind.DATETIME else value.main
+        first = Sql("first({'main': ") + main + Sql(", 'exact': ") + exact + Sql("} ORDER BY ")
+
+        def read(*cells: dict[str, Any] | None) -> Any:
+            found = cells[-1]
+            return None if found is None else back(found["main"], found["exact"])
+
+        if pick is None:
+            return Figure((main, first + rank + Sql(")")), read)
+        down = Sql(" DESC, " if pick == "MAX" else ", ")
+        present = Sql(") FILTER (WHERE ") + value.main + Sql(" IS NOT NULL)")
+        return Figure((first + value.main + down + rank + present,), read)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _exact(value: Value) -> Sql:
+    if value.exact is None or not value.rank.text:
+        raise NotNative(f"{value.kind} values are given back in Python")
+    return value.exact
+
+
+def _decimal_total(value: Value) -> Figure:
+    """The sum of whole parts and of fractions, as far as decimals are plain; one that is not leaves it to Python."""
+    text = _exact(value)
+    fraction = Sql("split_part(") + text + Sql(", '.', 2)")
+    sign = Sql("CASE WHEN starts_with(") + text + Sql(", '-') THEN -1 ELSE 1 END")
+    padded = Sql("TRY_CAST(rpad(") + fraction + Sql(f", {_FRACTION}, '0') AS BIGINT)")
+    columns = (
+        Sql("SUM(TRY_CAST(split_part(") + text + Sql(", '.', 1) AS BIGINT))"),
+        Sql("SUM(") + padded + Sql(" * ") + sign + Sql(")"),
+        Sql("MAX(length(") + fraction + Sql("))"),
+        Sql("COUNT(*) FILTER (WHERE NOT regexp_full_match(") + text + Sql(", ?))", (_PLAIN_DECIMAL,)),
+    )
+    return Figure(columns, _decimal_from_parts)
+
+
+def _decimal_from_parts(whole: int | None, fraction: int | None, places: int | None, odd: int) -> Decimal:
+    if odd:
+        raise NotNative("long decimals are added in Python")
+    scale = places or 0
+    parts = (whole or 0) * 10**_FRACTION + (fraction or 0)
+    sign, digits, _ = Decimal(parts // 10 ** (_FRACTION - scale)).as_tuple()
+    return Decimal((sign, digits, -scale))
 
 
 def _int_total(whole: int | None) -> int:

@@ -156,15 +156,14 @@ def mean(kind: Kind, values: list[Any]) -> Any:
         values = _numbers(values)
     if not values:
         return None
-    whole = total(kind, values)
+    return quotient(total(kind, values), len(values))
+
+
+def quotient(whole: float | Decimal, count: int) -> float | Decimal:
+    """A correctly rounded mean, in the class of the whole or as a float; infinite where a float cannot hold it."""
     if isinstance(whole, Decimal):
         digits = max(_AVERAGE_DIGITS, len(whole.as_tuple().digits))
-        return Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN).divide(whole, Decimal(len(values)))
-    return quotient(whole, len(values))
-
-
-def quotient(whole: float, count: int) -> float:
-    """A correctly rounded mean, infinite where a float cannot hold it."""
+        return Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN).divide(whole, Decimal(count))
     try:
         return whole / count
     except OverflowError:

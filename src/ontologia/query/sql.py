@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from ontologia.errors import QueryError
 from ontologia.model.comparable import comparable
@@ -58,6 +58,20 @@ class Figure:
     read: Callable[..., Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What figures are made of: a compared column and, where that does not say it all, how to give values back."""
+
+    main: Sql
+    kind: Kind
+    exact: Sql | None = None
+    """The exact text beside it."""
+    rank: Sql = Sql("")
+    """Terms that order the rows as they come: of values that are equal but written differently, the first counts."""
+
+
+Pick: TypeAlias = Literal["MIN", "MAX"]
+"""Which of the values is shown."""
 ColumnOf: TypeAlias = Callable[[Ref], str]
 """The main physical column of a field, as trusted SQL."""
 EndpointOf: TypeAlias = Callable[[Side, Sql], Sql]
@@ -71,9 +85,15 @@ class Dialect(Protocol):
 
     name: str
     distinct: str
-    """The operator that is the exact complement of `=` when a side may be NULL."""
+    """The operator that is the exact complement of `=` when a side may be NULL; empty for an engine that has none."""
     max_nesting: int
     max_params: int
+    summed: frozenset[Kind]
+    """Kinds whose sums are exact (of floats: up to rounding)."""
+
+    def literal(self, kind: Kind) -> str:
+        """What stands for a bound value, in the form of `comparable`, beside a column of a kind."""
+        ...
 
     def text_test(self, subject: Sql, op: Op, literal: str) -> Sql:
         """`endswith`, `contains`, `icontains` or `matches` of a text column; NULL for NULL."""
@@ -87,8 +107,12 @@ class Dialect(Protocol):
         """A test of a place inside canonical JSON text; NULL counts as no."""
         ...
 
-    def total(self, subject: Sql, kind: Kind) -> Figure:
-        """The sum of an INT or FLOAT column: exact for ints, 0 or 0.0 when there is nothing to sum."""
+    def total(self, value: Value) -> Figure:
+        """The sum of a column of a kind in `summed`; 0 in its class when there is nothing to sum."""
+        ...
+
+    def shown(self, value: Value, pick: Pick | None = None) -> Figure:
+        """The value that all rows of a group have, or the least or greatest one; `NotNative` where it cannot be."""
         ...
 
 
@@ -101,6 +125,9 @@ class Context:
     endpoint: EndpointOf | None = None
     wide: frozenset[str] = frozenset()
     """Fields with ints beyond 64 bits among their values; those of an end are given as `left.field`, `right.field`."""
+    exact: ColumnOf | None = None
+    """The column with the exact text of a field, where a backend can give it; only for kinds that have one."""
+    rank: Sql = Sql("")
 
     def is_wide(self, ref: Ref) -> bool:
         name = ref.field if ref.side == "self" else f"{ref.side}.{ref.field}"
@@ -188,25 +215,23 @@ def _comparison(node: Compare, context: Context, *, negated: bool) -> Sql:
         # Lengths inside JSON may be missing even where the field is not null.
         nullable = nullable or ref.kind is Kind.JSON
     kind = ref.value_kind
+    form = _Form(subject, context.dialect.literal(kind), context.dialect.distinct, nullable)
     match op:
         case Op.IN:
             wanted: list[Test] = [_test(kind, Op.EQ, one, context, ref) for one in normalise_all(kind, value)]
-            return _membership(subject, wanted, nullable=nullable, negated=negated)
+            return _membership(form, wanted, negated=negated)
         case Op.BETWEEN:
             low = _test(kind, Op.GE, value[0], context, ref)
             high = _test(kind, Op.LE, value[1], context, ref)
-            return _range(subject, low, high, nullable=nullable, negated=negated)
+            return _range(form, low, high, negated=negated)
         case Op.TRUE | Op.FALSE:
-            return _signed_test(
-                subject, (Op.EQ, op is Op.TRUE), nullable=nullable, negated=negated, distinct=context.dialect.distinct
-            )
+            return _signed_test(form, (Op.EQ, op is Op.TRUE), negated=negated)
         case Op.STARTSWITH:
             return _signed(starts_with(subject, value), nullable=nullable, negated=negated)
         case _ if op in TEXT_TESTS:
             return _signed(context.dialect.text_test(subject, op, value), nullable=nullable, negated=negated)
         case _:
-            test = _test(kind, op, value, context, ref)
-            return _signed_test(subject, test, nullable=nullable, negated=negated, distinct=context.dialect.distinct)
+            return _signed_test(form, _test(kind, op, value, context, ref), negated=negated)
 
 
 def _test(kind: Kind, op: Op, value: Any, context: Context, ref: Ref) -> Test:
@@ -225,41 +250,56 @@ def _test(kind: Kind, op: Op, value: Any, context: Context, ref: Ref) -> Test:
     return op, comparable(kind, value)
 
 
-def _signed_test(subject: Sql, test: Test, *, nullable: bool, negated: bool, distinct: str) -> Sql:
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one value is compared: the column, what stands for a literal, and what null means."""
+
+    subject: Sql
+    mark: str
+    distinct: str
+    nullable: bool
+
+
+def _signed_test(form: _Form, test: Test, *, negated: bool) -> Sql:
     """One comparison or its exact complement."""
+    subject, mark = form.subject, form.mark
     if test is False:
         return ALWAYS if negated else NEVER
     op, value = test
     if op is Op.NOT_NULL:
         return subject + Sql(" IS NULL" if negated else " IS NOT NULL")
     if not negated:
-        return subject + Sql(f" {_SIGNS[op]} ?", (value,))
+        return subject + Sql(f" {_SIGNS[op]} {mark}", (value,))
     if op is Op.EQ:
-        return subject + Sql(f" {distinct} ?" if nullable else " <> ?", (value,))
-    opposite = subject + Sql(f" {_INVERSE[op]} ?", (value,))
-    return Sql("(") + opposite + Sql(" OR ") + subject + Sql(" IS NULL)") if nullable else opposite
+        if form.distinct or not form.nullable:
+            return subject + Sql(f" {form.distinct if form.nullable else '<>'} {mark}", (value,))
+        return Sql("(") + subject + Sql(f" <> {mark} OR ", (value,)) + subject + Sql(" IS NULL)")
+    return _or_null(form, subject + Sql(f" {_INVERSE[op]} {mark}", (value,)))
 
 
-def _range(subject: Sql, low: Test, high: Test, *, nullable: bool, negated: bool) -> Sql:
+def _or_null(form: _Form, test: Sql) -> Sql:
+    return Sql("(") + test + Sql(" OR ") + form.subject + Sql(" IS NULL)") if form.nullable else test
+
+
+def _range(form: _Form, low: Test, high: Test, *, negated: bool) -> Sql:
     if low is False or high is False:
         return ALWAYS if negated else NEVER
     if low[0] is Op.GE and high[0] is Op.LE:
-        inside = subject + Sql(" BETWEEN ? AND ?", (low[1], high[1]))
+        inside = form.subject + Sql(f" BETWEEN {form.mark} AND {form.mark}", (low[1], high[1]))
     else:
-        tests = [_signed_test(subject, one, nullable=True, negated=False, distinct="") for one in (low, high)]
+        tests = [_signed_test(form, one, negated=False) for one in (low, high)]
         inside = Sql("(") + tests[0] + Sql(" AND ") + tests[1] + Sql(")")
-    return _signed(inside, nullable=nullable, negated=negated)
+    return _signed(inside, nullable=form.nullable, negated=negated)
 
 
-def _membership(subject: Sql, tests: Sequence[Test], *, nullable: bool, negated: bool) -> Sql:
+def _membership(form: _Form, tests: Sequence[Test], *, negated: bool) -> Sql:
     wanted = tuple(dict.fromkeys(test[1] for test in tests if test is not False))
     if not wanted:
         return ALWAYS if negated else NEVER
-    marks = ", ".join("?" * len(wanted))
+    marks = ", ".join([form.mark] * len(wanted))
     if not negated:
-        return subject + Sql(f" IN ({marks})", wanted)
-    outside = subject + Sql(f" NOT IN ({marks})", wanted)
-    return Sql("(") + outside + Sql(" OR ") + subject + Sql(" IS NULL)") if nullable else outside
+        return form.subject + Sql(f" IN ({marks})", wanted)
+    return _or_null(form, form.subject + Sql(f" NOT IN ({marks})", wanted))
 
 
 def _signed(test: Sql, *, nullable: bool, negated: bool) -> Sql:
@@ -307,6 +347,11 @@ def compile_order(
         if dialect.name == "duckdb":
             terms += Sql(" NULLS LAST")
     return terms
+
+
+def picked(subject: Sql, pick: Pick | None) -> Sql:
+    """The least or greatest value of a column, or the column itself."""
+    return subject if pick is None else Sql(f"{pick}(") + subject + Sql(")")
 
 
 def comparable_value(ref: Ref, context: Context) -> Sql:

@@ -6,20 +6,25 @@ condition of `having` is tested in Python on finished figures, by the one defini
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
-from ontologia.model.spec import Kind
+from ontologia.model.physical import EXACT_KINDS
 from ontologia.query.aggregates import Aggregate, Fn, Having, NamedAggregates, with_hidden
 from ontologia.query.figures import finish_groups, quotient
 from ontologia.query.predicates import Ref
-from ontologia.query.sql import ColumnOf, Context, Dialect, Figure, NotNative, Sql, comparable_value, compile_predicate
-
-_GROUPED = frozenset({Kind.TEXT, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE})
-"""Kinds whose column gives the value back, so that it can be shown."""
-_SUMMED = frozenset({Kind.INT, Kind.FLOAT})
+from ontologia.query.sql import (
+    ColumnOf,
+    Context,
+    Dialect,
+    Figure,
+    NotNative,
+    Sql,
+    Value,
+    comparable_value,
+    compile_predicate,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +62,29 @@ def compile_aggregates(
     dialect: Dialect,
     column: ColumnOf,
     wide: frozenset[str] = frozenset(),
+    exact: ColumnOf | None = None,
+    rank: Sql = Sql(""),  # noqa: B008 - a constant
 ) -> AggregatePlan:
-    """The plan for figures over the rows of one table expression, which the caller filters and slices."""
-    context = Context(dialect, column, wide=wide)
-    figures = [(ref.label, _group_figure(ref, context)) for ref in group]
+    """The plan for figures over the rows of one table expression, which the caller filters and slices.
+
+    With `exact` (the column with a field's exact text) and `rank` (terms that order the rows as they come), values that
+    are compared in another form than they are shown in need no Python.
+    """
+    context = Context(dialect, column, wide=wide, exact=exact, rank=rank)
+    figures = [(ref.label, dialect.shown(_value(ref, context))) for ref in group]
+    # A group is made by the first column of its figure; the others only say how its value is shown.
+    starts = [1 + sum(len(figure.columns) for _, figure in figures[:number]) for number in range(len(group))]
     figures += [(name, _figure(one, context)) for name, one in with_hidden(aggregates, having)]
     columns = [one for _, figure in figures for one in figure.columns]
     select = Sql(", ".join(one.text for one in columns), tuple(param for one in columns for param in one.params))
-    positions = ", ".join(str(number + 1) for number in range(len(group)))
+    positions = ", ".join(map(str, starts))
     return AggregatePlan(select, positions, tuple(group), aggregates, having, tuple(figures))
 
 
-def _group_figure(ref: Ref, context: Context) -> Figure:
-    if ref.value_kind not in _GROUPED:
-        raise NotNative(f"groups by {ref!r} are made in Python")
-    return Figure((comparable_value(ref, context),), _restore(ref.value_kind))
-
-
-def _restore(kind: Kind) -> Callable[[Any], Any]:
-    match kind:
-        case Kind.BOOL:
-            return lambda value: None if value is None else bool(value)
-        case Kind.DATE:
-            return lambda value: None if value is None else date.fromisoformat(value)
-        case _:
-            return lambda value: value
+def _value(ref: Ref, context: Context) -> Value:
+    main, kind = comparable_value(ref, context), ref.value_kind
+    exact = Sql(context.exact(ref)) if context.exact is not None and kind in EXACT_KINDS else None
+    return Value(main, kind, exact, context.rank)
 
 
 def _figure(one: Aggregate, context: Context) -> Figure:
@@ -90,16 +93,18 @@ def _figure(one: Aggregate, context: Context) -> Figure:
         return Figure((Sql("COUNT(CASE WHEN ") + holds + Sql(" THEN 1 END)"),), int)
     if one.ref is None:
         return Figure((Sql("COUNT(*)"),), int)
-    subject, kind = comparable_value(one.ref, context), one.ref.value_kind
+    value, dialect = _value(one.ref, context), context.dialect
     match one.fn:
         case Fn.COUNT_DISTINCT:
-            return Figure((_call("COUNT(DISTINCT ", subject),), int)
-        case Fn.MIN | Fn.MAX if kind in _GROUPED:
-            return Figure((_call(f"{one.fn.upper()}(", subject),), _restore(kind))
-        case Fn.SUM if kind in _SUMMED:
-            return context.dialect.total(subject, kind)
-        case Fn.AVG | Fn.AVG_LEN if kind in _SUMMED:
-            return _mean(subject, kind, context.dialect)
+            return Figure((_call("COUNT(DISTINCT ", value.main),), int)
+        case Fn.MIN:
+            return dialect.shown(value, "MIN")
+        case Fn.MAX:
+            return dialect.shown(value, "MAX")
+        case Fn.SUM if value.kind in dialect.summed:
+            return dialect.total(value)
+        case Fn.AVG | Fn.AVG_LEN if value.kind in dialect.summed:
+            return _mean(value, dialect)
         case _:
             raise NotNative(f"{one!r} is computed in Python")
 
@@ -108,11 +113,11 @@ def _call(opening: str, subject: Sql) -> Sql:
     return Sql(opening) + subject + Sql(")")
 
 
-def _mean(subject: Sql, kind: Kind, dialect: Dialect) -> Figure:
-    whole = dialect.total(subject, kind)
+def _mean(value: Value, dialect: Dialect) -> Figure:
+    whole = dialect.total(value)
 
-    def read(*cells: Any) -> float | None:
+    def read(*cells: Any) -> Any:
         *parts, count = cells
         return quotient(whole.read(*parts), count) if count else None
 
-    return Figure((*whole.columns, _call("COUNT(", subject)), read)
+    return Figure((*whole.columns, _call("COUNT(", value.main)), read)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from ontologia.base.canonical import canonical_json
@@ -18,7 +20,7 @@ from ontologia.model.spec import Kind
 from ontologia.query.functions import icontains, json_length, json_test, length_spec, matches_pattern, test_spec
 from ontologia.query.literals import normalise
 from ontologia.query.predicates import Op, Ref
-from ontologia.query.sql import ALWAYS, NEVER, Figure, Sql, starts_with
+from ontologia.query.sql import ALWAYS, NEVER, Figure, NotNative, Pick, Sql, Value, picked, starts_with
 
 if TYPE_CHECKING:
     import sqlite3
@@ -51,9 +53,13 @@ class SqliteDialect:
     max_nesting = 12
     """SQLite's parser has a stack of 100 entries, of which a level of parentheses may take three."""
     max_params = 30_000
+    summed = frozenset({Kind.INT, Kind.FLOAT})
 
     def __init__(self, *, quick_sums: bool = False) -> None:
         self.quick_sums = quick_sums
+
+    def literal(self, kind: Kind) -> str:  # noqa: ARG002 - every column holds the comparable form itself
+        return "?"
 
     def text_test(self, subject: Sql, op: Op, literal: str) -> Sql:
         match op:
@@ -116,15 +122,32 @@ class SqliteDialect:
             case _:
                 return python
 
-    def total(self, subject: Sql, kind: Kind) -> Figure:
+    def total(self, value: Value) -> Figure:
         """Ints in high and low halves, because SQLite's own sum stops with an error beyond 64 bits."""
-        if kind is Kind.FLOAT:
+        subject = value.main
+        if value.kind is Kind.FLOAT:
             # NULL is how SQLite says that it is not a number; of nothing, TOTAL is 0.0.
             return Figure((Sql("TOTAL(") + subject + Sql(")"),), _or_nan)
         if self.quick_sums:
             return Figure((Sql("SUM(") + subject + Sql(")"),), _or_zero)
         halves = Sql("SUM(") + subject + Sql(" >> 32)"), Sql("SUM(") + subject + Sql(" & 4294967295)")
         return Figure(halves, _from_halves)
+
+    def shown(self, value: Value, pick: Pick | None = None) -> Figure:
+        read = _SHOWN.get(value.kind)
+        if read is None:
+            raise NotNative(f"{value.kind} values are given back in Python")
+        return Figure((picked(value.main, pick),), read)
+
+
+_SHOWN: dict[Kind, Callable[[Any], Any]] = {
+    Kind.TEXT: lambda value: value,
+    Kind.INT: lambda value: value,
+    Kind.FLOAT: lambda value: value,
+    Kind.BOOL: lambda value: None if value is None else bool(value),
+    Kind.DATE: lambda value: None if value is None else date.fromisoformat(value),
+}
+"""Kinds whose column gives the value back, and how."""
 
 
 def _or_nan(whole: float | None) -> float:

@@ -14,6 +14,7 @@ from ontologia.query.aggregates import count
 from ontologia.query.plan import Aggregation, Scan
 from ontologia.store.catalog import Catalog
 from ontologia.store.protocol import Backend
+from ontologia.store.retrying import with_fresh_heads
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,9 @@ class Dropping:
 
     def apply(self, kind: str, name: str, token: str | None, *, purge: bool) -> Drop:
         """Drop what the token stands for."""
+        return with_fresh_heads(lambda: self._apply(kind, name, token, purge=purge))
+
+    def _apply(self, kind: str, name: str, token: str | None, *, purge: bool) -> Drop:
         with self._backend.write() as writer:
             drop = _plan(writer.catalog(), kind, name, writer.head, purge=purge)
             if token != drop.token:

@@ -22,6 +22,7 @@ from ontologia.store.commits import ROWS_PER_BLOCK
 from ontologia.store.drift import Drift, diffs_of, drifted
 from ontologia.store.protocol import Backend, Progress, Snapshot, VersionedRow, Writer
 from ontologia.store.reconcile import Delta
+from ontologia.store.retrying import with_fresh_heads
 from ontologia.store.rows import Row
 from ontologia.store.upgrading import RowUpgrade, first_reason
 
@@ -72,6 +73,9 @@ class Migrator:
     def apply(self, token: str | None, *, force: bool, progress: Progress | None = None) -> Migration:
         """Carry out the plan that the token stands for, or with `force` whatever is planned now."""
         preview = self.preview()
+        return with_fresh_heads(lambda: self._apply(preview, token, force=force, progress=progress))
+
+    def _apply(self, preview: Migration, token: str | None, *, force: bool, progress: Progress | None) -> Migration:
         with self._backend.write() as writer:
             drifts = self._drifts(writer)
             plan = self._plan(drifts, writer.head, preview.row_estimates)

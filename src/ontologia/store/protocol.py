@@ -59,6 +59,10 @@ class Snapshot(Protocol):
         """`(commit_id, *physical row)` of current-version rows, filtered, ordered and sliced by the engine."""
         ...
 
+    def columns(self, scan: Scan) -> Sequence[Sequence[Any]]:
+        """What `select` gives, column by column: Python values or Arrow arrays; nothing when there are no rows."""
+        ...
+
     def raw(self, stored: StoredType, window: Window, lookup: Lookup | None = None) -> Iterator[VersionedRow]:
         """Every row of a window in its own version, ordered by commit and identity."""
         ...

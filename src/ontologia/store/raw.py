@@ -6,16 +6,16 @@ A filter on a raw read sees the raw values; a field that a version does not have
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ontologia.model.arrow import to_arrow_table
+from ontologia.model.arrow import as_array, to_arrow_table
 from ontologia.model.spec import Kind, TypeSpec
 from ontologia.query import reference
 from ontologia.query.plan import Lookup, Scan
 from ontologia.store.catalog import SchemaVersion, StoredType
 from ontologia.store.protocol import Snapshot, VersionedRow
-from ontologia.store.reads import named_values, native_rows, sides_of
+from ontologia.store.reads import named_values, native_columns, native_rows, sides_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,17 +107,19 @@ def arrow_table(snapshot: Snapshot, cls: type[Any], scan: Scan, *, meta: bool) -
     spec: TypeSpec = cls.__spec__
     stored = snapshot.catalog().find(spec.kind, spec.name)
     if stored is None:
-        return _table(spec, [], None, meta=meta)
-    native = _native(snapshot, spec, stored, scan)
+        return _table(spec, (), None, meta=meta)
+    native = native_columns(snapshot, stored, scan) if stored.spec.fingerprint == spec.fingerprint else None
     if native is not None:
-        return _table(stored.spec, list(native), stored.current, meta=meta).select(_column_names(cls, meta=meta))
+        return _table(stored.spec, native, stored.current, meta=meta).select(_column_names(cls, meta=meta))
     by_version: dict[int, tuple[SchemaVersion, list[tuple[Any, ...]]]] = {}
     for found in _filtered(snapshot, cls, snapshot.raw(stored, scan.window, scan.lookup), scan):
         rows = by_version.setdefault(found.version.version, (found.version, []))[1]
         rows.append((found.commit_id, *found.row))
-    tables = [_table(version.spec, rows, version, meta=meta) for version, rows in by_version.values()]
+    tables = [
+        _table(version.spec, list(zip(*rows, strict=True)), version, meta=meta) for version, rows in by_version.values()
+    ]
     if not tables:
-        return _table(spec, [], None, meta=meta)
+        return _table(spec, (), None, meta=meta)
     return pa.concat_tables([_comparable_types(table, tables) for table in tables], promote_options="permissive")
 
 
@@ -127,17 +129,16 @@ def _column_names(cls: type[Any], *, meta: bool) -> list[str]:
     return [*ends, *(field.name for field in spec.fields), *(meta_names(spec) if meta else ())]
 
 
-def _table(spec: TypeSpec, rows: list[tuple[Any, ...]], version: SchemaVersion | None, *, meta: bool) -> pa.Table:
-    """Rows of one version, each behind its commit id."""
+def _table(spec: TypeSpec, columns: Sequence[Sequence[Any]], version: SchemaVersion | None, *, meta: bool) -> pa.Table:
+    """Rows of one version as a table; the first column has their commit ids."""
     import pyarrow as pa
 
-    columns = list(zip(*rows, strict=True))
-    table = to_arrow_table(spec, columns[1:] if rows else None)
+    table = to_arrow_table(spec, columns[1:] if columns else None)
     if meta:
         commits, versions = meta_names(spec)
         number = version.version if version is not None else 0
-        table = table.append_column(commits, pa.array(columns[0] if rows else [], pa.int64()))
-        table = table.append_column(versions, pa.array([number] * len(rows), pa.int64()))
+        table = table.append_column(commits, as_array(columns[0] if columns else (), pa.int64()))
+        table = table.append_column(versions, pa.repeat(pa.scalar(number, pa.int64()), table.num_rows))
     return table
 
 

@@ -289,6 +289,14 @@ def native_rows(snapshot: Snapshot, stored: StoredType, scan: Scan) -> Iterator[
     return None
 
 
+def native_columns(snapshot: Snapshot, stored: StoredType, scan: Scan) -> Sequence[Sequence[Any]] | None:
+    """The same as columns; None when the engine cannot answer the scan exactly."""
+    if engine_can(snapshot, stored, scan):
+        with suppress(NotNative):
+            return snapshot.columns(scan)
+    return None
+
+
 def declared(catalog: Catalog, cls: type[Any]) -> StoredType | None:
     """The stored type of a class; None when nothing was written yet; an error when it drifted."""
     spec: TypeSpec = cls.__spec__

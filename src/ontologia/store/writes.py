@@ -19,6 +19,7 @@ from ontologia.store.drift import outdated
 from ontologia.store.pending import PendingRows, TableRows, rows_of
 from ontologia.store.protocol import Backend, Progress, Writer
 from ontologia.store.reconcile import Delta, reconcile
+from ontologia.store.retrying import with_fresh_heads
 from ontologia.store.rows import Row
 
 _RUN = 4096
@@ -81,6 +82,11 @@ class Write:
     ) -> tuple[Commit | None, Summary]:
         """Write what differs as one commit; None when nothing does."""
         self._check_size(sum(len(rows) for rows in pending))
+        return with_fresh_heads(lambda: self._commit(pending, metadata, progress))
+
+    def _commit(
+        self, pending: Sequence[PendingRows], metadata: dict[str, str], progress: Progress | None
+    ) -> tuple[Commit | None, Summary]:
         with self.backend.write() as writer:
             summary = self._apply(writer, pending, progress)
             if summary.rows:

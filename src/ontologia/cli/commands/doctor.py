@@ -1,6 +1,7 @@
 """`doctor`: whether this installation, these settings and this store are in order, and what to do where they are not.
 
-Nothing is created or changed: write permission is asked of the system, not tried.
+Nothing in the store is created or changed. On object storage the promises that writers rely on are tried with objects
+of its own, which are removed again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ from typing import Any
 import click
 
 from ontologia.cli import exits
-from ontologia.cli.failures import describe
+from ontologia.cli.checks import Checked, fault
 from ontologia.cli.invocation import Invocation, pass_invocation
 from ontologia.cli.rendering import plural, show_rows
 from ontologia.cli.structure import Command
@@ -33,24 +34,16 @@ _YEAR_OF_RELEASE = 2026
 _MARKS = {"ok": ("green", "ok  "), "warn": ("yellow", "warn"), "fail": ("red", "fail")}
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """One thing that was looked at."""
-
-    name: str
-    status: str
-    found: str
-    fix: str | None = None
-
-
 @click.command(cls=Command)
 @pass_invocation
 def doctor(invocation: Invocation) -> int:
     """Check the installation, the settings and the store.
 
-    Ends with exit code 4 when something has to be fixed; warnings leave it at 0.
+    Ends with exit code 4 when something has to be fixed, with 5 when a bucket cannot be reached; warnings leave it at
+    0. On object storage it tries whether the server keeps the promises that writers rely on, which takes some
+    dozens of small requests.
     """
-    found = [*_installation(), *_settings(invocation), *_place(invocation), *_store(invocation)]
+    found = [*_installation(), *_settings(invocation), *_place(invocation)]
     failed = [one for one in found if one.status == "fail"]
     if invocation.as_json:
         invocation.emit_json({"ok": not failed, "checks": [asdict(one) for one in found]})
@@ -64,6 +57,8 @@ def doctor(invocation: Invocation) -> int:
             if one.fix:
                 click.echo(f"      {' ' * width}  fix: {one.fix}")
         click.echo(f"\n{plural(len(failed), 'fault')}, {plural(sum(o.status == 'warn' for o in found), 'warning')}")
+    if any(one.name == "bucket" for one in failed):
+        return exits.STORAGE
     return exits.UNHEALTHY if failed else exits.OK
 
 
@@ -80,7 +75,7 @@ def _installation() -> Iterator[Checked]:
         sqlite3.sqlite_version,
         f"Install a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer." if old else None,
     )
-    for name in ("pydantic", "pyarrow", "duckdb", "click", "rich"):
+    for name in ("pydantic", "pyarrow", "duckdb", "obstore", "click", "rich"):
         yield _package(name, needed=True)
     for name in ("pandas", "polars"):
         yield _package(name, needed=False)
@@ -108,18 +103,30 @@ def _settings(invocation: Invocation) -> Iterator[Checked]:
     try:
         settings = invocation.config()
     except OntologiaError as error:
-        yield Checked("settings", "fail", error.message, error.hint)
+        yield fault("settings", error)
         return
     for name, origin in settings.origins.items():
+        if origin == "default" and name.startswith("s3_"):
+            continue
         yield Checked(f"setting {name}", "ok", f"{getattr(settings, name)} ({origin})")
 
 
 def _place(invocation: Invocation) -> Iterator[Checked]:
     try:
-        path = Path(invocation.path())
+        place = invocation.binding()
     except OntologiaError as error:
-        yield Checked("place", "fail", error.message, error.hint)
+        yield fault("place", error)
         return
+    if place.on_objects:
+        from ontologia.cli.commands.bucket import bucket_checks
+
+        yield from bucket_checks(invocation, place)
+    else:
+        yield from _directory(Path(place.path))
+        yield from _store(invocation)
+
+
+def _directory(path: Path) -> Iterator[Checked]:
     folder = path.absolute().parent
     if not folder.is_dir():
         yield Checked("directory", "fail", f"{folder} does not exist", f"mkdir -p {folder}")
@@ -145,11 +152,10 @@ def _store(invocation: Invocation) -> Iterator[Checked]:
             head = store.head()
             types = len(store.stored_types())
     except OntologiaError as error:
-        missing = error.kind == "uninitialized"
-        yield Checked("store", "warn" if missing else "fail", error.message, error.hint)
+        yield fault("store", error, "warn" if error.kind == "uninitialized" else "fail")
         return
     except Exception as error:  # noqa: BLE001 - a doctor reports what it finds
-        yield Checked("store", "fail", describe(error).message, describe(error).hint)
+        yield fault("store", error)
         return
     yield Checked("store", "ok", f"{place['uri']}, head {head}, {plural(types, 'type')}, {place['bytes']:,} bytes")
     yield Checked("format", "ok", str(place["format"]))

@@ -193,7 +193,13 @@ def _schemas_beside(files: list[Path]) -> list[TypeSpec]:
 @contextmanager
 def _store(invocation: Invocation, *, dry_run: bool) -> Generator[Ontology]:
     """The store to write to; one that is not there yet comes to be only if the import succeeds."""
-    path = Path(invocation.path())
+    place = invocation.binding()
+    if place.on_objects:
+        # Such a store is made by `onto init` alone.
+        with invocation.open(write=True) as store:
+            yield store
+        return
+    path = Path(place.path)
     existed = path.exists()
     if dry_run and not existed:
         invocation = Invocation(db=":memory:")

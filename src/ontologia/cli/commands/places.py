@@ -1,6 +1,6 @@
-"""`init`, `info` and `verify`: the store as a whole.
+"""`info` and `verify`: the store as a whole.
 
-Only `init` writes, and emptying a store needs the token of its preview.
+Neither writes anything.
 """
 
 from __future__ import annotations
@@ -15,56 +15,6 @@ from ontologia.cli.progress import progress_bar
 from ontologia.cli.rendering import fact_lines, plural, show_facts, show_rows, show_table, text_of
 from ontologia.cli.structure import Command
 from ontologia.errors import IntegrityError
-
-
-@click.command(cls=Command)
-@click.option("--dry-run", is_flag=True, help="Only say what would be done; with --force, print the token for it.")
-@click.option("--force", is_flag=True, help="Empty a store that is there already. Needs --token.")
-@click.option("--token", metavar="TOKEN", help="The token that `init --force --dry-run` printed.")
-@pass_invocation
-def init(invocation: Invocation, *, dry_run: bool, force: bool, token: str | None) -> None:
-    """Create a store.
-
-    A SQLite store is also created by its first use, so this is only needed to be explicit. With --force an
-    existing store is emptied; other tables in the same file stay as they are.
-    """
-    from ontologia.store.sqlite.reset import Reset, Resetting
-
-    resetting = Resetting(invocation.path(), invocation.config())
-    plan: Reset = resetting.preview()
-    if dry_run:
-        _show_plan(invocation, plan, force=force)
-        return
-    if token is not None and not force:
-        raise click.UsageError("--token goes with --force.")
-    done = resetting.apply(token, force=force)
-    facts: dict[str, Any] = {"uri": done.uri, "created": True, "reset": done.exists, "head": 0}
-    if invocation.as_text:
-        click.echo(f"{'Emptied' if done.exists else 'Created'} the store {done.uri}")
-    else:
-        show_facts(invocation, facts)
-
-
-def _show_plan(invocation: Invocation, plan: Any, *, force: bool) -> None:
-    facts: dict[str, Any] = {
-        "uri": plan.uri,
-        "exists": plan.exists,
-        "would": "create" if not plan.exists else "empty" if force else "refuse",
-        "head": plan.head,
-        "tables": list(plan.tables),
-        "token": plan.token if force and plan.exists else None,
-    }
-    if not invocation.as_text:
-        show_facts(invocation, facts)
-        return
-    if not plan.exists:
-        click.echo(f"Would create the store {plan.uri}")
-    elif not force:
-        click.echo(f"Would refuse: there is a store at {plan.uri} already (head {plan.head}).")
-    else:
-        click.echo(f"Would empty {plan.uri}: {plural(plan.head, 'commit')}, {plural(len(plan.tables), 'table')}.")
-        click.echo(f"token: {plan.token}")
-        invocation.note(f"To do it: onto init --force --token {plan.token}")
 
 
 @click.command(cls=Command)
@@ -99,11 +49,7 @@ def info(invocation: Invocation) -> None:
     if not invocation.as_text:
         show_facts(invocation, facts)
         return
-    simple = {name: value for name, value in facts.items() if name not in {"types", "last_commit"}}
-    if isinstance(simple.get("bytes"), int):
-        simple["bytes"] = f"{simple['bytes']:,}"
-    simple["last commit"] = facts["last_commit"]["created_at"] if facts["last_commit"] else "none yet"
-    click.echo("\n".join(fact_lines(simple)))
+    click.echo("\n".join(fact_lines(_for_people(facts))))
     if types:
         click.echo()
         names = ("kind", "name", "rows", "fields", "version", "ends")
@@ -111,6 +57,21 @@ def info(invocation: Invocation) -> None:
         show_table(invocation, names, [[text_of(row[name]) for name in names] for row in shown])
     else:
         invocation.note("The store is empty; `onto import` or a session of your program fills it.")
+    if facts.get("last_index_warning"):
+        invocation.note("Reads are right all the same; `onto index verify` says what is behind.")
+
+
+def _for_people(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts that are one line each."""
+    unset = {name for name in ("lock", "last_index_warning") if facts.get(name) is None}
+    simple = {name: value for name, value in facts.items() if name not in {"types", "last_commit"} | unset}
+    for name in ("bytes", "cache_bytes"):
+        if isinstance(simple.get(name), int):
+            simple[name] = f"{simple[name]:,}"
+    if "lock" in simple:
+        simple["lock"] = f"held by {simple['lock']['owner_id']} until {simple['lock']['expires_at']}"
+    simple["last commit"] = facts["last_commit"]["created_at"] if facts["last_commit"] else "none yet"
+    return simple
 
 
 @click.command(cls=Command)
@@ -126,7 +87,7 @@ def verify(invocation: Invocation) -> int:
             head = store.head() if not any(finding.code == "unreadable" for finding in findings) else None
     except IntegrityError as error:
         # Elsewhere the hint is to run this command.
-        raise IntegrityError(error.message, hint="Restore the file from a backup.", **error.details) from error
+        raise IntegrityError(error.message, hint="Restore the store from a backup.", **error.details) from error
     wrong = [finding for finding in findings if finding.severity == "error"]
     rows: list[dict[str, Any]] = [
         {
@@ -152,5 +113,5 @@ def verify(invocation: Invocation) -> int:
         first = next((finding.commit_id for finding in wrong if finding.commit_id is not None), None)
         named = f"commit {first} is the first one concerned" if first is not None else "no commit can be named"
         invocation.note(f"The store is not what was committed: {plural(len(wrong), 'fault')}; {named}.")
-        invocation.note("  help: Restore the file from a backup.")
+        invocation.note("  help: Restore the store from a backup.")
     return exits.UNHEALTHY if wrong else exits.OK

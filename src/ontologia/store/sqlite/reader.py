@@ -58,6 +58,9 @@ class SqliteSnapshot:
         stored = self._catalog.get(scan.kind, scan.type_name)
         return self._run(scan_statement(self._catalog, stored, scan))
 
+    def columns(self, scan: Scan) -> Sequence[Sequence[Any]]:
+        return list(zip(*self.select(scan), strict=True))
+
     def raw(self, stored: StoredType, window: Window, lookup: Lookup | None = None) -> Iterator[VersionedRow]:
         for version in self._visible(stored, window):
             shape = layout(version.spec)

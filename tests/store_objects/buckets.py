@@ -1,0 +1,99 @@
+"""A prefix on the test server as others see it: through `onto`, and through boto3 without any code of ours.
+
+Tests tamper with objects here, and read back what was really written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import s3server
+from skins.runs import Run, onto
+
+from ontologia.config import OntologiaConfig
+
+HEAD = "meta/head.json"
+LOCK = "meta/locks/ontology_write.json"
+TYPES = "meta/schema/types.json"
+CUSTOMERS = "meta/indices/entities/Customer.json"
+PRODUCTS = "meta/indices/entities/Product.json"
+SUBSCRIPTIONS = "meta/indices/relations/Subscription.json"
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One prefix."""
+
+    uri: str
+    config: OntologiaConfig
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The settings, as a shell would set them."""
+        return environment(self.config)
+
+    def onto(self, *arguments: object, env: Mapping[str, str] | None = None) -> Run:
+        """`onto` on this store."""
+        return onto(*arguments, "--storage-uri", self.uri, env={**self.env, **(env or {})})
+
+    @property
+    def _place(self) -> tuple[str, str]:
+        name, _, prefix = self.uri.removeprefix("s3://").partition("/")
+        return name, prefix
+
+    @contextmanager
+    def _client(self) -> Generator[Any]:
+        client = s3server.client(str(self.config.s3_endpoint_url))
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def tags(self, under: str = "") -> dict[str, str]:
+        """Every object whose key begins so, with its tag."""
+        name, prefix = self._place
+        with self._client() as server:
+            pages = server.get_paginator("list_objects_v2").paginate(Bucket=name, Prefix=f"{prefix}/{under}")
+            return {
+                one["Key"].removeprefix(f"{prefix}/"): one["ETag"] for page in pages for one in page.get("Contents", ())
+            }
+
+    def bytes(self, key: str) -> bytes:
+        name, prefix = self._place
+        with self._client() as server:
+            return server.get_object(Bucket=name, Key=f"{prefix}/{key}")["Body"].read()
+
+    def read(self, key: str) -> Any:
+        return json.loads(self.bytes(key))
+
+    def write(self, key: str, value: Any) -> None:
+        name, prefix = self._place
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        with self._client() as server:
+            server.put_object(Bucket=name, Key=f"{prefix}/{key}", Body=body)
+
+    def delete(self, key: str) -> None:
+        name, prefix = self._place
+        with self._client() as server:
+            server.delete_object(Bucket=name, Key=f"{prefix}/{key}")
+
+    def head(self) -> int:
+        return self.read(HEAD)["commit_id"]
+
+    def elsewhere(self, folder: Path | str) -> Bucket:
+        """The same prefix from a machine that has nothing cached."""
+        return Bucket(self.uri, self.config.model_copy(update={"s3_cache_dir": str(folder)}))
+
+    def with_settings(self, **settings: Any) -> Bucket:
+        return Bucket(self.uri, self.config.model_copy(update=settings))
+
+
+def environment(config: OntologiaConfig) -> dict[str, str]:
+    """The settings of object storage as variables of the environment."""
+    values = {name: getattr(config, name) for name in OntologiaConfig.model_fields if name.startswith("s3_")}
+    return {f"ONTOLOGIA_{name.upper()}": str(value) for name, value in values.items() if value is not None}
