@@ -30,7 +30,7 @@ def opener(uri: str) -> Iterator[OpenStore]:
     made: list[object] = []
 
     def open_again(**options: Any) -> Ontology:
-        if not made and options.get("create", True):
+        if not made and options.get("create", True) and not options.get("read_only"):
             made.append(initialise(uri, OntologiaConfig()))
         opened.append(Ontology(storage_uri=uri, **options))
         return opened[-1]

@@ -15,6 +15,8 @@ from skins.runs import MODELS, Product, Run, fill, onto, program, shop
 
 from ontologia import OntologiaConfig, Ontology
 from ontologia.cli import exits
+from ontologia.cli.commands.bucket import _promise
+from ontologia.objects.probe import Check
 
 READING: dict[str, list[str]] = {
     "info": ["info"],
@@ -114,6 +116,22 @@ def store(bucket: Bucket) -> Bucket:
     return bucket
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    """What has been made for tests that change nothing."""
+    return {}
+
+
+@pytest.fixture
+def shared(bucket: Bucket, made: dict[str, str]) -> Bucket:
+    """The shop in a bucket, for reading only: one for all tests of this module."""
+    if not made:
+        assert bucket.onto("init").code == 0
+        fill(bucket.config, storage_uri=bucket.uri)
+        made["uri"] = bucket.uri
+    return Bucket(made["uri"], bucket.config)
+
+
 # Creating
 
 
@@ -141,15 +159,15 @@ def test_init_writes_what_its_dry_run_showed(bucket: Bucket) -> None:
     assert (info["head"], info["types"]) == (0, [])
 
 
-def test_init_refuses_a_prefix_with_a_store(store: Bucket) -> None:
-    before = store.tags()
-    run = store.onto("init")
+def test_init_refuses_a_prefix_with_a_store(shared: Bucket) -> None:
+    before = shared.tags()
+    run = shared.onto("init")
     assert (run.code, run.out) == (exits.REFUSED, "")
     assert "--force --dry-run" in run.err
-    plan = store.onto("init", "--dry-run", "--json").json
+    plan = shared.onto("init", "--dry-run", "--json").json
     assert (plan["exists"], plan["would"], plan["token"]) == (True, "refuse", None)
-    assert store.onto("init", "--dry-run").out.startswith("Would refuse: ")
-    assert store.tags() == before
+    assert shared.onto("init", "--dry-run").out.startswith("Would refuse: ")
+    assert shared.tags() == before
 
 
 def test_beginning_again_needs_force_and_a_fresh_token(store: Bucket) -> None:
@@ -197,14 +215,14 @@ def test_a_prefix_without_a_store_is_said_and_left_alone(name: str, bucket: Buck
 
 
 @pytest.mark.parametrize("name", READING)
-def test_reading_commands_work_in_every_form_and_change_nothing(name: str, store: Bucket) -> None:
-    before = store.tags()
+def test_reading_commands_work_in_every_form_and_change_nothing(name: str, shared: Bucket) -> None:
+    before = shared.tags()
     for form in ("text", "csv", "json"):
-        run = store.onto("--format", form, *READING[name])
+        run = shared.onto("--format", form, *READING[name])
         assert run.code == 0, run.err
         assert run.out
     assert isinstance(run.json, dict | list)
-    assert store.tags() == before
+    assert shared.tags() == before
 
 
 @pytest.mark.parametrize(
@@ -212,9 +230,9 @@ def test_reading_commands_work_in_every_form_and_change_nothing(name: str, store
     sorted(READING.keys() & {"commits", "commits examine", "blame", "diff", "schema export", "verify"})
     + [name for name in READING if name.startswith("query")],
 )
-def test_both_backends_give_the_same_answer(name: str, store: Bucket, tmp_path: Path) -> None:
+def test_both_backends_give_the_same_answer(name: str, shared: Bucket, tmp_path: Path) -> None:
     path = shop(tmp_path / "same.db")
-    there = store.onto(*READING[name], "--json").json
+    there = shared.onto(*READING[name], "--json").json
     assert there
     assert timeless(there) == timeless(onto(*READING[name], "--db", path, "--json").json)
 
@@ -229,20 +247,20 @@ def timeless(answer: Any) -> Any:
     return {name: timeless(value) for name, value in answer.items() if name not in own}
 
 
-def test_the_place_comes_from_the_environment_too(store: Bucket) -> None:
-    env = {**store.env, "ONTOLOGIA_STORAGE_URI": f"{store.uri}/"}
-    assert onto("info", "--json", env=env).json["uri"] == store.uri
+def test_the_place_comes_from_the_environment_too(shared: Bucket) -> None:
+    env = {**shared.env, "ONTOLOGIA_STORAGE_URI": f"{shared.uri}/"}
+    assert onto("info", "--json", env=env).json["uri"] == shared.uri
     assert onto("query", "entities", "Customer", "--count", env=env).out == "3\n"
 
 
-def test_info_says_where_the_store_is_and_how_it_is_kept(store: Bucket) -> None:
-    name, prefix = store.uri.removeprefix("s3://").split("/")
-    info = store.onto("info", "--json").json
+def test_info_says_where_the_store_is_and_how_it_is_kept(shared: Bucket) -> None:
+    name, prefix = shared.uri.removeprefix("s3://").split("/")
+    info = shared.onto("info", "--json").json
     assert (info["backend"], info["bucket"], info["prefix"]) == ("s3", name, prefix)
-    assert (info["endpoint"], info["head"]) == (store.config.s3_endpoint_url, 3)
-    assert info["manifest_path"] == store.read("meta/head.json")["manifest_path"]
+    assert (info["endpoint"], info["head"]) == (shared.config.s3_endpoint_url, 3)
+    assert info["manifest_path"] == shared.read("meta/head.json")["manifest_path"]
     assert (info["lock"], info["last_index_warning"]) == (None, None)
-    text = store.onto("info").out
+    text = shared.onto("info").out
     assert "last_index_warning" not in text
     assert "Customer -> Product" in text
 
@@ -376,7 +394,9 @@ def test_an_index_that_is_behind_is_found_and_repaired(store: Bucket) -> None:
     assert "Customer" in text.out
     assert "onto index repair" in text.err
     assert store.onto("info", "--json").json["last_index_warning"]
-    assert "onto index verify" in store.onto("info").err
+    info = store.onto("info")
+    assert "onto index verify" in info.err
+    assert "warning: " in info.err
     assert store.onto("query", "entities", "Customer", "--count").out == "3\n"
     tagged = store.tags()
     plan = store.onto("index", "repair", "--json").json
@@ -417,16 +437,16 @@ def test_gc_lists_orphans_and_removes_them_after_the_grace(store: Bucket) -> Non
     assert store.onto("query", "entities", "Customer", "--count").out == "3\n"
 
 
-def test_doctor_tries_the_server_and_looks_at_the_store(store: Bucket) -> None:
-    before = store.tags()
-    run = store.onto("doctor", "--json")
+def test_doctor_tries_the_server_and_looks_at_the_store(shared: Bucket) -> None:
+    before = shared.tags()
+    run = shared.onto("doctor", "--json")
     assert run.code == 0, run.out
     checks = {check["name"]: check for check in run.json["checks"]}
     assert {"obstore", "duckdb", "pyarrow", "endpoint", "bucket", "server clock", "store", "indices"} <= checks.keys()
     assert [name for name in checks if name.startswith("server: ")]
     assert {check["status"] for check in checks.values()} == {"ok"}
-    assert checks["setting s3_endpoint_url"]["found"].startswith(str(store.config.s3_endpoint_url))
-    assert store.tags() == before
+    assert checks["setting s3_endpoint_url"]["found"].startswith(str(shared.config.s3_endpoint_url))
+    assert shared.tags() == before
 
 
 def test_doctor_warns_of_an_index_that_is_behind(store: Bucket) -> None:
@@ -459,15 +479,34 @@ def test_a_bucket_that_is_not_there_is_one_sentence(bucket: Bucket) -> None:
         assert "no-such-bucket-here" in run.out + run.err
 
 
-def test_wrong_credentials_are_one_sentence_without_the_secret(store: Bucket) -> None:
+def test_wrong_credentials_are_one_sentence_without_the_secret(shared: Bucket) -> None:
     env = {"AWS_ACCESS_KEY_ID": "nobody", "AWS_SECRET_ACCESS_KEY": "hunter2hunter2"}
     for arguments in (["info"], ["doctor"]):
-        run = store.onto(*arguments, env=env)
+        run = shared.onto(*arguments, env=env)
         assert run.code == exits.STORAGE
         assert "hunter2" not in run.out + run.err
         assert "Traceback" not in run.err
 
 
-def test_the_program_itself_works_on_a_bucket(store: Bucket, tmp_path: Path) -> None:
-    run = program("query", "entities", "Customer", "--count", "--storage-uri", store.uri, cwd=tmp_path, env=store.env)
+def test_the_program_itself_works_on_a_bucket(shared: Bucket, tmp_path: Path) -> None:
+    run = program("query", "entities", "Customer", "--count", "--storage-uri", shared.uri, cwd=tmp_path, env=shared.env)
     assert (run.code, run.out, run.err) == (0, "3\n", "")
+
+
+def test_a_broken_promise_is_a_fault_unless_the_store_can_do_without() -> None:
+    broken = _promise(Check("create-if-absent", False, "it wrote over an object"))
+    assert (broken.status, broken.found) == ("fail", "it wrote over an object")
+    assert broken.fix
+    assert _promise(Check("delete-if-match", False, "it ignored it", required=False)).status == "warn"
+    assert _promise(Check("delete-if-match", True, "as it should", required=False)).fix is None
+
+
+@pytest.mark.parametrize("prefix", ["ünï/日本", "team=a+b,c(1)!'~*$&;:@"])
+def test_a_prefix_with_odd_characters_is_a_prefix(prefix: str, bucket: Bucket) -> None:
+    odd = Bucket(f"{bucket.uri}/{prefix}", bucket.config)
+    assert odd.onto("init").code == 0
+    fill(odd.config, storage_uri=odd.uri)
+    assert odd.onto("query", "entities", "Customer", "--count").out == "3\n"
+    assert odd.onto("verify").code == 0
+    assert odd.onto("gc", "--grace", "0s").code == 0
+    assert {key for key in bucket.tags() if key.endswith("meta/head.json")} == {f"{prefix}/meta/head.json"}

@@ -6,7 +6,7 @@ Tests tamper with objects here, and read back what was really written.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,8 @@ import s3server
 from skins.runs import Run, onto
 
 from ontologia.config import OntologiaConfig
+from ontologia.objects.port import Together
+from ontologia.objects.s3 import open_objects
 
 HEAD = "meta/head.json"
 LOCK = "meta/locks/ontology_write.json"
@@ -97,3 +99,19 @@ def environment(config: OntologiaConfig) -> dict[str, str]:
     """The settings of object storage as variables of the environment."""
     values = {name: getattr(config, name) for name in OntologiaConfig.model_fields if name.startswith("s3_")}
     return {f"ONTOLOGIA_{name.upper()}": str(value) for name, value in values.items() if value is not None}
+
+
+_MOULDS: dict[str, dict[str, bytes]] = {}
+
+
+def cast(bucket: Bucket, mould: str, make: Callable[[Bucket], object]) -> Bucket:
+    """The store that `make` makes: made the first time, and copied object by object for every test after that."""
+    if mould not in _MOULDS:
+        make(bucket)
+        _MOULDS[mould] = {key: bucket.bytes(key) for key in bucket.tags()}
+        return bucket
+    objects, together = open_objects(bucket.uri, bucket.config), Together(4)
+    together.all([lambda key=key, data=data: objects.put(key, data) for key, data in _MOULDS[mould].items()])
+    together.close()
+    objects.close()
+    return bucket

@@ -17,19 +17,13 @@ from typing import Any
 
 from store_objects.broken import ChaoticObjects
 from store_objects.counted import Customer, open_on, write
-from store_objects.shops import Novelty, batch
+from store_objects.shops import AccountInCents, AccountWithOwners, Novelty, balance_in_cents, batch, owner_as_list
 
 import ontologia.objects.s3
 from ontologia import OntologiaConfig, OntologiaError, Ontology
 from ontologia.objects.faults import Fault, FaultyObjects, kill_process
 from ontologia.objects.port import Objects
 from ontologia.store.objects.initialise import initialise
-from ontologia.testing.conformance.world import (
-    AccountInCents,
-    AccountWithOwners,
-    balance_in_cents,
-    owner_as_list,
-)
 
 Place = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from store_objects.buckets import Bucket, environment
+from store_objects.buckets import Bucket, cast, environment
 from store_objects.counted import new_store
 from store_objects.nursery import Nursery
 
@@ -26,8 +26,7 @@ def bucket(s3_uri: str, s3_config: OntologiaConfig, tmp_path: Path, monkeypatch:
 @pytest.fixture
 def store(bucket: Bucket) -> Bucket:
     """An empty store."""
-    new_store(bucket.uri, bucket.config)
-    return bucket
+    return cast(bucket, "empty", lambda made: new_store(made.uri, made.config))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 
 from store_objects.counted import Customer, Product, Subscription, open_on, write
 
-from ontologia import Entity, Field, OntologiaConfig, Ontology, Relation, left
+from ontologia import Entity, Field, OntologiaConfig, Ontology, Relation, left, upgrader
 from ontologia.base.clock import ManualClock, SystemClock
 from ontologia.objects.port import Objects
 from ontologia.objects.s3 import open_objects
@@ -35,6 +35,53 @@ class Gadget(Entity):
 
     id: Field[str] = Field(primary_key=True)
     size: Field[int]
+
+
+class Account(Entity):
+    """Version 1."""
+
+    id: Field[str] = Field(primary_key=True)
+    owner: Field[str]
+    balance: Field[int]
+
+
+class AccountWithCurrency(Entity, name="Account"):
+    """Version 2 adds a field with a default."""
+
+    id: Field[str] = Field(primary_key=True)
+    owner: Field[str]
+    balance: Field[int]
+    currency: Field[str] = Field(default="EUR")
+
+
+class AccountInCents(Entity, name="Account"):
+    """Version 3 replaces a field, which only an upgrader can do."""
+
+    id: Field[str] = Field(primary_key=True)
+    owner: Field[str]
+    cents: Field[int]
+    currency: Field[str] = Field(default="EUR")
+
+
+class AccountWithOwners(Entity, name="Account"):
+    """Version 4 changes the type of a field."""
+
+    id: Field[str] = Field(primary_key=True)
+    owner: Field[list[str]]
+    cents: Field[int]
+    currency: Field[str] = Field(default="EUR")
+
+
+@upgrader("Account", from_version=2)
+def balance_in_cents(values: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 to version 3."""
+    return {name: value for name, value in values.items() if name != "balance"} | {"cents": values["balance"] * 100}
+
+
+@upgrader("Account", from_version=3)
+def owner_as_list(values: dict[str, Any]) -> dict[str, Any]:
+    """Version 3 to version 4."""
+    return {**values, "owner": [values["owner"]]}
 
 
 SHOP: dict[str, Any] = {"entity_types": [Customer, Product], "relation_types": [Subscription, Stint]}

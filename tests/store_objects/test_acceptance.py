@@ -14,7 +14,20 @@ import pytest
 from skins.runs import MODELS, fill, onto, shop
 from store_objects.buckets import CUSTOMERS, HEAD, LOCK, PRODUCTS, TYPES, Bucket
 from store_objects.counted import Customer, Product, Subscription, open_on, write
-from store_objects.shops import SHOP, START, Stint, a_history, batch, customers, everything, later, numbers, opened
+from store_objects.shops import (
+    SHOP,
+    START,
+    Account,
+    AccountWithCurrency,
+    Stint,
+    a_history,
+    batch,
+    customers,
+    everything,
+    later,
+    numbers,
+    opened,
+)
 
 from ontologia import LockContentionError, MigrationTokenError, OntologiaConfig, Ontology, count, left
 from ontologia import sum as total
@@ -22,7 +35,6 @@ from ontologia.base.clock import ManualClock
 from ontologia.cli import exits
 from ontologia.objects.faults import Fault, FaultyObjects
 from ontologia.objects.s3 import open_objects
-from ontologia.testing.conformance.world import Account, AccountWithCurrency
 
 
 def here(bucket: Bucket, **options: Any) -> Ontology:
@@ -176,7 +188,9 @@ def test_the_command_line_takes_a_storage_uri_and_a_db_as_before(store: Bucket, 
     shop(tmp_path / "here.db")
     for arguments in (["query", "entities", "Customer", "--json"], ["query", "relations", "Subscription", "--json"]):
         in_bucket, in_file = store.onto(*arguments).json, onto(*arguments, "--db", "here.db").json
-        assert [{**row, "committed_at": None} for row in in_bucket] == [{**row, "committed_at": None} for row in in_file]
+        assert [{**row, "committed_at": None} for row in in_bucket] == [
+            {**row, "committed_at": None} for row in in_file
+        ]
     before = onto("info", "--db", "here.db", "--json").json
     assert (before["backend"], before["head"]) == ("sqlite", 3)
     assert store.onto("info", "--db", "here.db").code == exits.USAGE

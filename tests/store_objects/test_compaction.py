@@ -165,7 +165,7 @@ def test_one_type_can_be_named(here: World) -> None:
     for number in range(3):
         write(here.onto, Customer(id="a", name=f"{number}"), Product(sku="p", price=float(number)))
     assert {one.type_name for one in here.onto.compact("Product", apply=True).rewrites} == {"Product"}
-    assert here.keys("snapshots/") == ["snapshots/entities/Product-1-3.parquet"]
+    assert here.stored("snapshots/") == ["snapshots/entities/Product-1-3.parquet"]
     with pytest.raises(UnknownTypeError, match="Nobody"):
         here.onto.compact("Nobody")
 
@@ -200,7 +200,7 @@ Write = tuple[str, str, int]
 writes = st.lists(
     st.lists(st.tuples(st.sampled_from("abcé"), st.sampled_from("pq"), st.integers(0, 3)), min_size=1, max_size=4),
     min_size=1,
-    max_size=12,
+    max_size=8,
 )
 
 
@@ -220,8 +220,8 @@ def answers(onto: Ontology, head: int) -> list[Any]:
     return [[(repr(thing), thing.meta()) for thing in window] for window in windows]
 
 
-@settings(max_examples=15)
-@given(writes, st.sets(st.integers(0, 11)))
+@settings(max_examples=max(5, settings().max_examples // 10))
+@given(writes, st.sets(st.integers(0, 7)))
 def test_no_window_shows_whether_a_store_was_compacted(
     tmp_path_factory: pytest.TempPathFactory, commits: list[list[Write]], stops: set[int]
 ) -> None:
@@ -261,10 +261,10 @@ def test_a_snapshot_has_every_column_and_type_of_its_members(tmp_path: Path) -> 
                     anything={"a": [1, None]},
                 ),
             )
-        members = [here.storage.get(key).data for key in here.keys("commits/") if key.endswith("Sample.parquet")]
+        members = [here.storage.get(key).data for key in here.stored("commits/") if key.endswith("Sample.parquet")]
         before = [(repr(one), one.meta()) for one in here.onto.query().entities(Sample).with_history()]
         here.onto.compact(apply=True)
-        (key,) = here.keys("snapshots/")
+        (key,) = here.stored("snapshots/")
         table = pq.read_table(BytesIO(here.storage.get(key).data))
         parts = [
             pq.read_table(BytesIO(data))
@@ -338,14 +338,14 @@ def test_a_type_that_was_dropped_and_declared_anew_begins_with_its_second_birth(
 def test_lists_of_manifests_are_written_where_they_are_missing(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(130):
         write(here.onto, Customer(id="a", name=f"{number}"))
-    lists = here.keys("meta/manifests/")
+    lists = here.stored("meta/manifests/")
     wanted = {key: here.read(key) for key in lists}
     assert lists == ["meta/manifests/1-64.json", "meta/manifests/65-128.json"]
     here.storage.delete(lists[0])
     here.storage.put(lists[1], b"{}")
     with here.stranger(Path(here.config.s3_cache_dir or "") / "other") as stranger:
         stranger.compact(apply=True)
-    assert {key: here.read(key) for key in here.keys("meta/manifests/")} == wanted
+    assert {key: here.read(key) for key in here.stored("meta/manifests/")} == wanted
 
 
 # What stops it
@@ -380,7 +380,7 @@ def test_a_lease_that_runs_out_meanwhile_stops_it_before_the_index(here: World) 
     with pytest.raises(LeaseExpiredError):
         here.onto.compact("Customer", apply=True)
     assert here.read(CUSTOMERS) == before
-    assert here.keys("snapshots/") == ["snapshots/entities/Customer-1-3.parquet"]
+    assert here.stored("snapshots/") == ["snapshots/entities/Customer-1-3.parquet"]
     assert here.onto.compact("Customer", apply=True).rewrites, "what was left over is no obstacle"
     assert here.onto.verify() == []
 
@@ -434,7 +434,7 @@ def test_another_writer_is_waited_for_no_longer_than_any_commit(here: World) -> 
     three(here)
     with here.backend.lease(), pytest.raises(LockContentionError):
         here.onto.compact(apply=True)
-    assert here.keys("snapshots/") == []
+    assert here.stored("snapshots/") == []
 
 
 def test_an_index_that_lacks_a_commit_is_not_made_permanent(here: World) -> None:
@@ -444,7 +444,7 @@ def test_an_index_that_lacks_a_commit_is_not_made_permanent(here: World) -> None
     with pytest.raises(IntegrityError, match="commit 2") as caught:
         here.onto.compact(apply=True)
     assert "index repair" in (caught.value.hint or "")
-    assert here.keys("snapshots/") == []
+    assert here.stored("snapshots/") == []
     here.onto.repair_index(apply=True)
     assert here.onto.compact("Customer", apply=True).rewrites[0].rows == 3
 
@@ -460,7 +460,7 @@ def test_a_damaged_member_is_told_and_not_merged(here: World, damage: str) -> No
     with pytest.raises(IntegrityError, match="2-") as caught:
         here.onto.compact("Customer", apply=True)
     assert caught.value.details["key"] == path
-    assert here.keys("snapshots/") == []
+    assert here.stored("snapshots/") == []
 
 
 def test_a_snapshot_that_came_out_wrong_is_not_written(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -468,7 +468,7 @@ def test_a_snapshot_that_came_out_wrong_is_not_written(here: World, monkeypatch:
     monkeypatch.setattr("ontologia.store.objects.combining._in_form", _emptied)
     with pytest.raises(IntegrityError, match="did not come out"):
         here.onto.compact("Customer", apply=True)
-    assert here.keys("snapshots/") == []
+    assert here.stored("snapshots/") == []
 
 
 def _emptied(batch: Any, schema: Any) -> Any:

@@ -12,21 +12,24 @@ from typing import Any
 
 import pytest
 from store_objects.broken import WRITE
-from store_objects.buckets import CUSTOMERS, HEAD, LOCK, PRODUCTS, SUBSCRIPTIONS, TYPES, Bucket
-from store_objects.counted import Customer, Product, Subscription, open_counted, write
+from store_objects.buckets import CUSTOMERS, HEAD, LOCK, PRODUCTS, SUBSCRIPTIONS, TYPES, Bucket, cast
+from store_objects.counted import Customer, Product, Subscription, new_store, open_counted, write
 from store_objects.nursery import Nursery
-from store_objects.shops import Novelty, batch, later, numbers
-
-from ontologia import Ontology, SchemaOutdatedError
-from ontologia.store.objects.initialise import initialise
-from ontologia.testing.conformance.world import (
+from store_objects.shops import (
     Account,
     AccountInCents,
     AccountWithCurrency,
     AccountWithOwners,
+    Novelty,
     balance_in_cents,
+    batch,
+    later,
+    numbers,
     owner_as_list,
 )
+
+from ontologia import Ontology, SchemaOutdatedError
+from ontologia.store.objects.initialise import initialise
 
 Point = tuple[str, str, str]
 """Moment, method and key of the request at which a process dies."""
@@ -64,18 +67,23 @@ def named(point: object) -> str | None:
 
 
 @pytest.fixture
-def shop(store: Bucket) -> Bucket:
+def shop(bucket: Bucket) -> Bucket:
     """A store with one batch."""
-    with Ontology(storage_uri=store.uri, config=store.config) as onto:
-        assert batch(onto, 1) == 1
-    return store
+    return cast(bucket, "shop", lambda made: filled(made, 1))
+
+
+def filled(bucket: Bucket, batches: int) -> None:
+    """Make a store with some batches."""
+    new_store(bucket.uri, bucket.config)
+    with Ontology(storage_uri=bucket.uri, config=bucket.config) as onto:
+        for number in range(1, batches + 1):
+            assert batch(onto, number) == number
 
 
 def sound(onto: Ontology) -> None:
     """Nothing is wrong, with the log or with the indices."""
     assert [finding for finding in onto.verify() if finding.severity == "error"] == []
     assert onto.verify_index() == []
-    assert onto.storage_info()["lock"] is None
 
 
 def assert_recovers(bucket: Bucket, head: int) -> None:
@@ -83,14 +91,12 @@ def assert_recovers(bucket: Bucket, head: int) -> None:
     assert bucket.head() == head
     with later(bucket.uri, bucket.config) as onto:
         assert numbers(onto) == {head}
-        assert [finding for finding in onto.verify() if finding.severity == "error"] == []
         assert batch(onto, 7) == head + 1
         assert numbers(onto) == {7}
-        assert [numbers(onto, at) for at in range(1, head + 1)] == [{at} for at in range(1, head + 1)]
-        sound(onto)
         history = onto.query().entities(Customer).with_history()
         assert [one.meta().commit_id for one in history] == [at for at in range(1, head + 2) for _ in range(4)]
-    assert bucket.onto("verify").code == 0
+        sound(onto)
+    assert LOCK not in bucket.tags(under=LOCK)
 
 
 @pytest.mark.parametrize(("point", "head"), COMMIT_POINTS, ids=named)
@@ -156,6 +162,7 @@ def test_what_dead_attempts_leave_behind_is_cleaned_up_and_nothing_else(nursery:
         with later(shop.uri, shop.config) as onto:
             onto.gc(grace=timedelta(days=7), apply=True)
         shop.delete(LOCK)
+    assert shop.onto("verify").code == 0
     orphans = set(shop.tags(under="commits/2-"))
     assert len(orphans) == 3 * 4
     with later(shop.uri, shop.config) as onto:
@@ -171,21 +178,19 @@ def test_what_dead_attempts_leave_behind_is_cleaned_up_and_nothing_else(nursery:
 
 
 @pytest.fixture
-def used(store: Bucket) -> Bucket:
+def used(bucket: Bucket) -> Bucket:
     """A store with six batches and something to clean up."""
-    with Ontology(storage_uri=store.uri, config=store.config) as onto:
-        for number in range(1, 7):
-            assert batch(onto, number) == number
-    store.write("commits/9-deadbeef/entities/Customer.parquet", b"never finished")
-    return store
+    cast(bucket, "used", lambda made: filled(made, 6))
+    bucket.write("commits/9-deadbeef/entities/Customer.parquet", b"never finished")
+    return bucket
 
 
 def all_answers(onto: Ontology) -> list[Any]:
     query = onto.query()
-    asked: list[Any] = [query.entities(Customer), query.entities(Product), query.relations(Subscription)]
-    windows = [window for one in asked for window in (one, one.with_history(), one.as_of(3), one.history_since(4))]
-    found: list[Any] = [[(repr(thing), thing.meta()) for thing in window] for window in windows]
-    return [*found, [onto.changes(number) for number in range(1, 7)]]
+    asked: list[Any] = [query.entities(Customer), query.relations(Subscription)]
+    windows = [window for one in asked for window in (one.with_history(), one.as_of(3), one.history_since(4))]
+    found: list[Any] = [[(repr(thing), thing.meta().commit_id) for thing in window] for window in windows]
+    return [*found, numbers(onto), [onto.changes(number) for number in (1, 4, 6)]]
 
 
 @pytest.mark.parametrize(
@@ -217,9 +222,8 @@ def test_upkeep_killed_halfway_changes_no_answer_and_can_be_done_again(
             used.write(key, {**used.read(key), "max_indexed_commit": 2, "entries": used.read(key)["entries"][:2]})
     nursery.killed("die", used, work, *point)
     assert used.head() == 6
-    with later(used.uri, used.config) as onto:
+    with later(used.uri, used.elsewhere(used.config.cache_path / "cold").config) as onto:
         assert all_answers(onto) == right
-        assert [finding for finding in onto.verify() if finding.severity == "error"] == []
         onto.repair_index(apply=True)
         onto.compact(apply=True)
         onto.gc(grace=SURELY, apply=True)
@@ -228,8 +232,6 @@ def test_upkeep_killed_halfway_changes_no_answer_and_can_be_done_again(
         assert numbers(onto) == {7}
         sound(onto)
         assert onto.gc(grace=SURELY).removals == ()
-    with later(used.uri, used.elsewhere(used.config.cache_path / "cold").config) as onto:
-        assert [numbers(onto, at) for at in range(1, 8)] == [{at} for at in range(1, 8)]
 
 
 @pytest.mark.parametrize(
@@ -257,11 +259,6 @@ def test_beginning_again_killed_halfway_leaves_the_old_store_or_an_empty_one(
         expected = [7] * 4 if head == 0 else [at for at in range(1, 8) for _ in range(4)]
         assert [one.seats for one in onto.query().relations(Subscription).with_history()] == expected
         sound(onto)
-    again = initialise(used.uri, used.config, force=True, dry_run=True)
-    assert initialise(used.uri, used.config, force=True, token=again.token).applied
-    with later(used.uri, used.config) as onto:
-        assert (onto.head(), numbers(onto)) == (0, set())
-        sound(onto)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +282,6 @@ def test_a_purge_killed_halfway_drops_the_type_or_leaves_all_of_it(
         assert ("Subscription" not in {stored.name for stored in onto.stored_types()}) is dropped
         assert {one.tier for one in onto.query().entities(Customer)} == {"tier-6"}
         assert onto.query().relations(Subscription).count() == (0 if dropped else 4)
-        assert [finding for finding in onto.verify() if finding.severity == "error"] == []
         if not dropped:
             token = onto.drop_type("relation", "Subscription", purge=True).token
             onto.drop_type("relation", "Subscription", purge=True, apply=True, token=token)
@@ -300,14 +296,18 @@ def test_a_purge_killed_halfway_drops_the_type_or_leaves_all_of_it(
 
 
 @pytest.fixture
-def accounts(store: Bucket) -> Bucket:
+def accounts(bucket: Bucket) -> Bucket:
     """Accounts in their second version, with history in the first and the second."""
+    return cast(bucket, "accounts", twice_migrated)
+
+
+def twice_migrated(store: Bucket) -> None:
+    new_store(store.uri, store.config)
     with Ontology(storage_uri=store.uri, config=store.config, entity_types=[Account]) as onto:
         write(onto, Account(id="a", owner="Anna", balance=1), Account(id="b", owner="Bert", balance=2))
     with Ontology(storage_uri=store.uri, config=store.config, entity_types=[AccountWithCurrency]) as onto:
         onto.migrate(apply=True, force=True)
         write(onto, AccountWithCurrency(id="a", owner="Anna", balance=10, currency="NOK"))
-    return store
 
 
 @pytest.mark.parametrize(
@@ -350,5 +350,5 @@ def test_a_migration_killed_halfway_leaves_the_old_type_or_the_new_one(
         }
         assert [one.cents for one in onto.query().entities(new).as_of(3)] == [200, 1000]
         assert [stored.current.version for stored in onto.stored_types()] == [3 if step == "second" else 4]
-        assert onto.query().entities(new).with_history().count() >= 5
+        assert write(onto, new(id="c", owner="C" if step == "second" else ["C"], cents=3)) == before + 2
         sound(onto)

@@ -305,11 +305,30 @@ def committed(onto: Ontology, note: int) -> int | str | None:
         return error.kind
 
 
-@settings(max_examples=60)
-@given(seed=st.integers(0, 2**32), chance=st.sampled_from([0.02, 0.08, 0.25]), rivals=st.booleans())
+FATES = {
+    "seed": st.integers(0, 2**32),
+    "chance": st.sampled_from([0.02, 0.08, 0.25]),
+    "rivals": st.booleans(),
+}
+
+
+@settings(max_examples=15)
+@given(**FATES)
 def test_the_log_has_what_was_acknowledged_and_nothing_that_was_said_to_have_failed(
     seed: int, chance: float, *, rivals: bool
 ) -> None:
+    assert_honest(seed, chance, rivals=rivals)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000)
+@given(**FATES)
+def test_the_log_has_what_was_acknowledged_for_a_long_time(seed: int, chance: float, *, rivals: bool) -> None:
+    assert_honest(seed, chance, rivals=rivals)
+
+
+def assert_honest(seed: int, chance: float, *, rivals: bool) -> None:
+    """Commit on a bad day, and hold what was said against the log."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         for module in (head, lock):
             patched.setattr(module.time, "sleep", lambda _: None)
@@ -347,7 +366,7 @@ def opened_in_spite(open_store: Callable[[], Ontology]) -> Ontology:
             continue
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 2**32))
 def test_readers_on_a_bad_day_see_whole_commits_or_an_error(seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -20,13 +20,19 @@ from store_objects.nursery import Nursery
 from store_objects.shops import (
     SHOP,
     START,
+    Account,
+    AccountInCents,
+    AccountWithCurrency,
+    AccountWithOwners,
     Stint,
     a_history,
+    balance_in_cents,
     batch,
     customers,
     everything,
     numbers,
     opened,
+    owner_as_list,
     three_commits,
 )
 
@@ -42,14 +48,6 @@ from ontologia.base.clock import ManualClock, SystemClock
 from ontologia.cli import exits
 from ontologia.objects.faults import Fault, FaultyObjects
 from ontologia.objects.s3 import open_objects
-from ontologia.testing.conformance.world import (
-    Account,
-    AccountInCents,
-    AccountWithCurrency,
-    AccountWithOwners,
-    balance_in_cents,
-    owner_as_list,
-)
 
 
 def here(bucket: Bucket, **options: Any) -> Ontology:
@@ -381,7 +379,6 @@ def test_12_an_index_that_is_wrong_is_told_and_never_believed(
         write(onto, Product(sku="q", price=2.0))
         assert onto.verify_index() == [], "the next commit mends it"
         assert customers(onto) == right
-        assert onto.storage_info()["last_index_warning"] is None or code != "lag"
 
 
 def test_12_a_snapshot_that_covers_the_head_is_coverage(store: Bucket, tmp_path: Path) -> None:
@@ -510,7 +507,7 @@ def test_17_a_head_that_moves_before_the_snapshot_is_published_stops_or_replans_
             assert write(other, Customer(id="a", name="meanwhile")) == 4
             seen.append(store.bytes(CUSTOMERS))
 
-        objects.add(Fault("put", "snapshots/", after=intrude))
+        objects.add(Fault("put", "snapshots/*", after=intrude))
         try:
             onto.compact("Customer", apply=True)
         except (HeadMismatchError, LeaseExpiredError):
@@ -534,7 +531,7 @@ def test_17_compaction_under_an_unsafe_lease_publishes_nothing(store: Bucket) ->
         right = customers(onto)
         before = store.bytes(CUSTOMERS), store.bytes(HEAD)
         ttl = timedelta(milliseconds=store.config.s3_lease_ttl_ms)
-        objects.add(Fault("put", "snapshots/", after=lambda: clock.set(clock.now() + ttl * 0.8)))
+        objects.add(Fault("put", "snapshots/*", after=lambda: clock.set(clock.now() + ttl * 0.8)))
         with pytest.raises(LeaseExpiredError):
             onto.compact("Customer", apply=True)
         assert (store.bytes(CUSTOMERS), store.bytes(HEAD)) == before

@@ -72,11 +72,11 @@ def test_processes_that_write_at_once_lose_nothing(store: Bucket, tmp_path: Path
 def test_processes_on_a_server_that_misbehaves_lose_nothing(store: Bucket, tmp_path: Path) -> None:
     children = [
         start("write", store, f"w{at}", COMMITS, f"seed {at}", s3_lease_ttl_ms=1500, s3_lock_timeout_ms=10_000)
-        for at in range(WRITERS)
+        for at in range(3)
     ]
     said = outcomes(children)
     words = Counter(words[0] for lines in said for words in lines)
-    assert words["ok"] + words["commit-state-unknown"] == WRITERS * COMMITS
+    assert words["ok"] + words["commit-state-unknown"] == 3 * COMMITS
     assert len(words) > 1, "the server did misbehave"
     assert_log(store, said, all_done=False)
     with opened(store.uri, store.config.model_copy(update=PATIENT)) as onto:
@@ -88,7 +88,7 @@ def test_leases_too_short_for_the_work_lose_nothing(store: Bucket, tmp_path: Pat
     """Writers take over from each other while the other is still at it; whoever is too late writes nothing."""
     children = [
         start("write", store, f"w{at}", 6, f"slow {at}", s3_lease_ttl_ms=300, s3_lock_timeout_ms=10_000)
-        for at in range(WRITERS)
+        for at in range(3)
     ]
     assert_log(store, outcomes(children), all_done=False)
 
@@ -144,9 +144,9 @@ def test_readers_see_whole_commits_while_others_write(store: Bucket, tmp_path: P
             batch(writer, 1)
         seen: set[int] = set()
         with start("batches", store, **PATIENT) as child:
-            for turn in range(25):
+            for turn in range(12):
                 child.next_line()
-                if turn == 10:
+                if turn == 5:
                     with opened(store.uri, store.config.model_copy(update=PATIENT)) as keeper:
                         keeper.compact(apply=True)
                 found = {one.seats for one in onto.query().relations(Subscription)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -48,12 +48,12 @@ class World:
         assert isinstance(backend, ObjectsBackend)
         return backend
 
-    def keys(self, under: str = "") -> list[str]:
+    def stored(self, under: str = "") -> list[str]:
         return [one.key for one in self.storage.list(under)]
 
     def state(self) -> dict[str, bytes]:
         """All that is stored."""
-        return {key: self.storage.get(key).data for key in self.keys()}
+        return {key: self.storage.get(key).data for key in self.stored()}
 
     def read(self, key: str) -> Any:
         return json.loads(self.storage.get(key).data)
@@ -75,7 +75,7 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, **options: Any) -> Iterator[World]:
+def world(folder: Path, **options: Any) -> Generator[World]:
     """An empty store."""
     clock = ManualClock(START)
     storage = Storage(clock)

@@ -61,9 +61,11 @@ class Invocation:
         upgraders: Upgraders | None = None,
     ) -> Ontology:
         """The store; for reading only unless the command writes."""
+        from ontologia.cli.warnings import show_warnings
         from ontologia.model.declare import Entity
         from ontologia.ontology import Ontology
 
+        show_warnings()
         classes = None if types is None else list(types)
         return Ontology(
             self.db,

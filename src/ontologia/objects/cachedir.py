@@ -8,7 +8,6 @@ that differ only in case also where the file system does not.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import secrets
@@ -88,27 +87,14 @@ class CacheDirectory:
                 self._made(_SCRATCH)
                 self._prepared = True
             produce(scratch)
-            for _ in range(_PATIENCE):
-                try:
-                    scratch.replace(target)
-                except FileNotFoundError:
-                    # The directory is new, or a sweep found it empty and removed it.
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                except PermissionError:
-                    # Where an open file cannot be replaced, somebody reads the same bytes from it.
-                    if not target.exists():
-                        raise
-                    scratch.unlink()
-                    return target
-                else:
-                    return target
-            raise FileNotFoundError(errno.ENOENT, f"{target.parent} does not stay")
+            _move(scratch, target)
         except BaseException:
             # The whole root may be gone, by hand.
             self._prepared = False
             with contextlib.suppress(OSError):
                 scratch.unlink()
             raise
+        return target
 
     def _made(self, folder: str) -> Path:
         # What is cached may be nobody else's business.
@@ -224,6 +210,25 @@ class CacheDirectory:
             elif now - modified > _STALE_SCRATCH_S:
                 found[name] = (modified, size)
         return [(modified, name, size) for name, (modified, size) in found.items()]
+
+
+def _move(scratch: Path, target: Path) -> None:
+    for attempt in range(1, _PATIENCE + 1):
+        try:
+            scratch.replace(target)
+        except FileNotFoundError:
+            # The directory is new, or a sweep found it empty and removed it.
+            if attempt == _PATIENCE:
+                raise
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except PermissionError:
+            # Where an open file cannot be replaced, somebody reads the same bytes from it.
+            if not target.exists():
+                raise
+            scratch.unlink()
+            return
+        else:
+            return
 
 
 def _walk(top: Path) -> Iterator[os.DirEntry[str]]:

@@ -257,14 +257,22 @@ def _sent(etag: str) -> str:
 def _start(folder: str, stem: str, after: str | None) -> str | None:
     """Where a listing begins: at a key that is smaller than all wanted ones, close to the first.
 
-    Some servers walk folder by folder: there `a/b` comes before `a-b`, though the key is greater. A beginning that is
-    cut before the first character below the slash precedes the wanted keys in both orders.
+    Some servers walk folder by folder: there `a/b` comes before `a-b`, though the key is greater, and a listing after
+    `a` leaves the folder `a` out. A beginning below the first character that is less than the slash precedes the
+    wanted keys in both orders.
     """
-    starts: list[str] = []
-    if stem:
-        starts.append(f"{folder}{stem[:-1]}{chr(ord(stem[-1]) - 1)}~")
+    starts = [_below(f"{folder}{stem}")] if stem else []
     if after is not None:
         cut = next((index for index, letter in enumerate(after) if letter < "/"), len(after))
-        starts.append(after[:cut])
+        starts.append(_below(after[:cut].partition("//")[0].rstrip("/")))
     start = max(starts, default="")
-    return start if start.strip("/") else None
+    # An empty name would be dropped on the way, and a greater key come out; obstore takes no dots for a name.
+    return start if {"", ".", ".."}.isdisjoint(start.removesuffix("/").split("/")) else None
+
+
+def _below(key: str) -> str:
+    """A key that is smaller, with little in between."""
+    if not key or key[-1] <= "!":
+        return key[:-1]  # what comes before "!" is hardly sent safely
+    letter = chr(ord(key[-1]) - 1)
+    return f"{key[:-1]}{'.' if letter == '/' else letter}~"

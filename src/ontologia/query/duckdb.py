@@ -50,7 +50,8 @@ class DuckdbDialect:
 
     name = "duckdb"
     distinct = ""
-    """DuckDB 2.0 takes IS DISTINCT FROM for true throughout a Parquet column of one value and nulls."""
+    """DuckDB 2.0 takes IS DISTINCT FROM, like IS NULL, for true throughout a Parquet page that has bounds and only one
+    text beside nulls. Our files have no such pages; other programs' may have, and there this one is easily avoided."""
     max_nesting = 200
     max_params = 30_000
     summed = frozenset({Kind.INT, Kind.FLOAT, Kind.DECIMAL})

@@ -31,7 +31,7 @@ from ontologia.query.predicates import (
 )
 
 _CHUNK = 50
-_INVERSE = {Op.LT: ">=", Op.LE: ">", Op.GT: "<=", Op.GE: "<"}
+_INVERSE = {Op.EQ: "<>", Op.LT: ">=", Op.LE: ">", Op.GT: "<=", Op.GE: "<"}
 _SIGNS = {Op.EQ: "=", Op.LT: "<", Op.LE: "<=", Op.GT: ">", Op.GE: ">="}
 
 
@@ -270,10 +270,8 @@ def _signed_test(form: _Form, test: Test, *, negated: bool) -> Sql:
         return subject + Sql(" IS NULL" if negated else " IS NOT NULL")
     if not negated:
         return subject + Sql(f" {_SIGNS[op]} {mark}", (value,))
-    if op is Op.EQ:
-        if form.distinct or not form.nullable:
-            return subject + Sql(f" {form.distinct if form.nullable else '<>'} {mark}", (value,))
-        return Sql("(") + subject + Sql(f" <> {mark} OR ", (value,)) + subject + Sql(" IS NULL)")
+    if op is Op.EQ and form.nullable and form.distinct:
+        return subject + Sql(f" {form.distinct} {mark}", (value,))
     return _or_null(form, subject + Sql(f" {_INVERSE[op]} {mark}", (value,)))
 
 

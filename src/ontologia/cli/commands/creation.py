@@ -84,13 +84,17 @@ def _on_objects(invocation: Invocation, uri: str, *, dry_run: bool, force: bool,
         done = initialise(uri, invocation.config(), force=force, token=token, dry_run=dry_run, progress=report)
     if not invocation.as_text:
         show_facts(invocation, _facts(done, force=force))
-    elif done.applied:
+        return
+    if done.applied:
         click.echo(f"{'Emptied' if done.existing else 'Created'} the store {done.uri}")
+    elif done.existing is not None and not force:
+        click.echo(f"Would refuse: there is a store at {done.uri} already (head {done.existing['commit_id']}).")
+        invocation.note(f"To empty it, begin with: onto init --storage-uri {done.uri} --force --dry-run")
+        return
     else:
-        _show_plan(invocation, done, force=force)
-    if invocation.as_text:
-        for note in done.notes:
-            invocation.note(f"note: {note}")
+        _show_plan(invocation, done)
+    for note in done.notes:
+        invocation.note(f"note: {note}")
 
 
 def _facts(done: Initialisation, *, force: bool) -> dict[str, Any]:
@@ -101,16 +105,12 @@ def _facts(done: Initialisation, *, force: bool) -> dict[str, Any]:
     return {**seen, "would": _would(exists=done.existing is not None, force=force), "token": done.token, **written}
 
 
-def _show_plan(invocation: Invocation, plan: Initialisation, *, force: bool) -> None:
+def _show_plan(invocation: Invocation, plan: Initialisation) -> None:
     found = plan.existing
-    if found is not None and not force:
-        click.echo(f"Would refuse: there is a store at {plan.uri} already (head {found['commit_id']}).")
-        invocation.note(f"To empty it, begin with: onto init --storage-uri {plan.uri} --force --dry-run")
-        return
     if found is None:
         click.echo(f"Would create the store {plan.uri}")
     else:
-        what = f"{plural(found['commit_id'], 'commit')}, {plural(found['objects'], 'object')}"
+        what = f"{plural(found['commit_id'], 'commit')}, {plural(found['objects'], 'object')}."
         click.echo(f"Would empty {plan.uri}: {found.get('problem', what)}")
     for key in plan.keys:
         click.echo(f"  write {key}")

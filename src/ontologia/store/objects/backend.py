@@ -15,9 +15,16 @@ from typing import Any
 
 from ontologia.base.clock import Clock
 from ontologia.config import OntologiaConfig
-from ontologia.errors import IntegrityError, LockContentionError, NotFoundError, RefusedError, SchemaError
+from ontologia.errors import (
+    HeadMismatchError,
+    IntegrityError,
+    LockContentionError,
+    NotFoundError,
+    RefusedError,
+    SchemaError,
+)
 from ontologia.objects.cache import DiskCache
-from ontologia.objects.port import Held, Missing, Objects, Together
+from ontologia.objects.port import Missing, Objects, Together
 from ontologia.query.aggregates import count
 from ontologia.query.plan import Aggregation, Lookup, Scan
 from ontologia.store.catalog import Catalog, StoredType
@@ -32,7 +39,7 @@ from ontologia.store.objects.lock import Lease, WriteLock
 from ontologia.store.objects.manifests import ManifestLog
 from ontologia.store.objects.purge import forget_purged
 from ontologia.store.objects.records import Head
-from ontologia.store.objects.schema import Schema, known_types, read_schema
+from ontologia.store.objects.schema import KnownTypes, Schema, known_types, read_schema
 from ontologia.store.objects.snapshot import ObjectsSnapshot
 from ontologia.store.objects.verify import verify
 from ontologia.store.objects.writer import ObjectsWriter
@@ -71,7 +78,7 @@ class ObjectsBackend:
         self.identities = IdentityMaps(self.engine)
         self.index_update = IndexUpdate(self.objects, self.indices, self.together, self.warn)
         self._schema: tuple[str | None, Schema] = (None, Schema())
-        self._types: tuple[str, str | None] | None = None
+        self._types: tuple[str, KnownTypes] | None = None
 
     def warn(self, sentence: str) -> None:
         """Tell the operator: in the log, and in `storage_info()` until something else comes."""
@@ -102,7 +109,11 @@ class ObjectsBackend:
             data = self.cache.get_bytes(key, None, lambda: self.objects.get(key).data)
         except Missing:
             raise IntegrityError(f"The catalog {key} is missing.", hint="Restore it from a backup.", key=key) from None
-        known = read_schema(data, head.catalog)
+        try:
+            known = read_schema(data, head.catalog)
+        except IntegrityError:
+            self.cache.forget(key)  # so that one restored from a backup is seen
+            raise
         self._schema = (head.catalog, known)
         forget_purged(self.cache, known.dropped)
         return known
@@ -165,26 +176,32 @@ class ObjectsBackend:
             types = self.together.start(self._read_types)
             seen = self.head()
             known = self.schema(seen.head)
-            yield ObjectsWriter(self, lease, seen, known, types.result())
+            try:
+                yield ObjectsWriter(self, lease, seen, known, types.result())
+            except Missing as error:
+                # Its rows went into a snapshot that this process did not know of, and then it was cleaned up.
+                self.indices.forget()
+                raise HeadMismatchError(
+                    f"The data file {error} is gone from {self.uri}.",
+                    hint="Nothing was committed; commit again. If it stays so, `onto verify` tells what is wrong.",
+                ) from error
 
-    def _read_types(self) -> str | None:
-        """What is wrong with `types.json`; None when it can be read."""
+    def _read_types(self) -> KnownTypes:
+        """What `types.json` says now."""
         before = self._types
         try:
-            if before is None:
-                held: Held | None = self.objects.get(keys.TYPES)
-            else:
-                held = self.objects.get_if_changed(keys.TYPES, before[0])
+            held = (
+                self.objects.get(keys.TYPES) if before is None else self.objects.get_if_changed(keys.TYPES, before[0])
+            )
             if held is not None:
-                known_types(held.data)
-                self._types = (held.etag, None)
+                self._types = before = (held.etag, known_types(held.data))
+            return KnownTypes() if before is None else before[1]
         except Missing:
-            self._types = None
-            return f"{keys.TYPES} is missing."
+            problem = f"{keys.TYPES} is missing."
         except IntegrityError as error:
-            self._types = None
-            return error.message
-        return None
+            problem = error.message
+        self._types = None
+        return KnownTypes(problem=problem)
 
     def commit_time(self, commit_id: int) -> datetime:
         seen = self.heads.last or self.heads.read()

@@ -21,6 +21,9 @@ from ontologia.errors import ConfigError
 from ontologia.objects.cache import DiskCache
 from ontologia.query.duckdb import register_functions
 
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_THREAD_BYTES = 48 << 20
+"""What one thread needs in a sort that spills; with less, DuckDB runs out of memory instead."""
 _SETTINGS = (
     "SET parquet_metadata_cache = true",
     "SET python_enable_replacements = false",
@@ -71,7 +74,10 @@ class Database:
         register_functions(connection)
         for setting in _SETTINGS:
             connection.execute(setting)
-        connection.execute("SET allowed_directories = ?", [[str(path) for path in self._files.directories]])
+        _bound_threads(connection)
+        # The names are compared as they are given, and they are given as patterns that match nothing else.
+        places = [name for path in self._files.directories for name in (str(path), as_pattern(path))]
+        connection.execute("SET allowed_directories = ?", [places])
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         self._closing = weakref.finalize(self, _close, self._process, connection, spill)
@@ -91,6 +97,20 @@ class Database:
             self._connection = None
             if self._closing is not None:
                 self._closing()
+
+
+def as_pattern(path: Path) -> str:
+    """A path as DuckDB takes it, where letters may stand for others: these stand for themselves."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
+
+
+def _bound_threads(connection: DuckDBPyConnection) -> None:
+    """No more threads than the memory is enough for."""
+    row = connection.execute("SELECT current_setting('memory_limit'), current_setting('threads')").fetchone()
+    limit, threads = row if row is not None else ("0 KiB", 1)
+    number, _, unit = str(limit).partition(" ")
+    enough = int(float(number) * _UNITS.get(unit, 1)) // _THREAD_BYTES
+    connection.execute("SET threads = ?", [max(1, min(int(threads), enough))])
 
 
 @cache

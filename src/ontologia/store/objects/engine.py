@@ -23,7 +23,7 @@ from ontologia.query.sql import NotNative, Sql
 from ontologia.store.objects.database import Database
 from ontologia.store.objects.merging import unreadable
 from ontologia.store.objects.records import DataFile
-from ontologia.store.objects.remote import damaged
+from ontologia.store.objects.remote import RemoteFiles, damaged
 from ontologia.store.objects.results import Lengths, Row, begin, first_row
 from ontologia.store.objects.scanning import Scanned, Scans
 
@@ -33,6 +33,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ATTEMPTS = 3
+_NOT_FILES = (
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.ConversionException,
+    duckdb.InterruptException,
+    duckdb.NotImplementedException,
+    duckdb.OutOfMemoryException,
+    duckdb.OutOfRangeException,
+    duckdb.ParserException,
+    duckdb.PermissionException,
+)
 _TOO_DEEP = ("expression depth", "stack overflow", "recursion", "too many parameters", "memory exhausted")
 
 
@@ -84,13 +95,12 @@ class Engine:
         for attempt in range(1, _ATTEMPTS + 1):
             cursor = self._database.cursor()
             try:
-                for scanned in _scanned(statement):
-                    for name, files in scanned.remote.items():
-                        cursor.register(name, files.dataset)
+                for name, files in _remote(statement):
+                    cursor.register(name, files.dataset)
                 return start(cursor, statement), cursor, statement
             except (duckdb.Error, OSError) as error:
                 cursor.close()
-                if attempt == _ATTEMPTS or not _is_about_files(str(error), statement):
+                if attempt == _ATTEMPTS or not _may_be_a_file(error, statement):
                     raise self._failure(error, statement) from error
             except BaseException:
                 cursor.close()
@@ -115,18 +125,19 @@ class Engine:
     def _failure(self, error: Exception, statement: Sql) -> Exception:
         """What a failure of DuckDB means to the caller."""
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
-        for scanned in _scanned(statement):
-            for files in scanned.remote.values():
-                if files.failures:
-                    # The libraries in between know no more than its text.
-                    failure = files.failures[0]
-                    files.failures.clear()
-                    return failure
+        for name, files in _remote(statement):
+            # The libraries in between know no more of a failure than its text.
+            if files.failures:
+                failure = files.failures[0]
+                files.failures.clear()
+                return failure
+            if name in text:
+                return damaged(", ".join(files.keys), text)
         if any(part in text.lower() for part in _TOO_DEEP):
             return NotNative(text)
         if isinstance(error, duckdb.OutOfMemoryException):
             return self._backend_error(text, "Raise s3_duckdb_memory_limit, or ask for less at a time.")
-        if _is_about_files(text, statement):
+        if _may_be_a_file(error, statement):
             return self._culprit(text, statement)
         return self._backend_error(text, "Nothing was changed.")
 
@@ -140,8 +151,6 @@ class Engine:
                 if reason is not None:
                     self._scans.drop(part.files)
                     return damaged(part.files[0].path, reason)
-            for files in scanned.remote.values():
-                return damaged(", ".join(files.keys), text)
         return self._backend_error(text, "Nothing was changed.")
 
     def _backend_error(self, text: str, hint: str) -> StorageBackendError:
@@ -154,6 +163,11 @@ def _scanned(statement: Sql) -> list[Scanned]:
     return [one for one in statement.params if isinstance(one, Scanned)]
 
 
-def _is_about_files(text: str, statement: Sql) -> bool:
-    """Whether an error speaks of a data file: their names and DuckDB's messages about them have the word."""
-    return "parquet" in text.lower() and any(_scanned(statement))
+def _remote(statement: Sql) -> list[tuple[str, RemoteFiles]]:
+    return [named for scanned in _scanned(statement) for named in scanned.remote.items()]
+
+
+def _may_be_a_file(error: Exception, statement: Sql) -> bool:
+    """Whether a data file may be behind an error: what DuckDB says of damaged bytes may be anything."""
+    certain = isinstance(error, _NOT_FILES) or "UDF" in str(error)
+    return not certain and any(scanned.files for scanned in _scanned(statement))

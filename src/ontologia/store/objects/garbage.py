@@ -15,7 +15,7 @@ from ontologia.store.maintenance import Cleanup, Removal
 from ontologia.store.objects import keys
 from ontologia.store.objects.publication import Tenure, tenure
 from ontologia.store.objects.purge import forget_retired, holds_rows
-from ontologia.store.objects.records import DataFile, Index, encode
+from ontologia.store.objects.records import DataFile, Index
 from ontologia.store.objects.schema import TypeName
 from ontologia.store.objects.standing import checked, retired, without_overlap
 from ontologia.store.objects.survey import Leftover, Survey
@@ -84,7 +84,7 @@ def _record(held: Tenure, name: TypeName, sound: Sequence[DataFile]) -> None:
     last = max(one.max_commit_id for one in entries)
     record = Index(*name, last, tuple(entries), held.head.store_id)
     held.ensure_steady()
-    held.backend.objects.put(keys.retired(*name), encode(record.to_json()))
+    held.backend.objects.put(keys.retired(*name), record.encode())
 
 
 def _forget_purged(held: Tenure, found: Sequence[Leftover]) -> None:

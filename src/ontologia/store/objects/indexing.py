@@ -15,7 +15,7 @@ from ontologia.store.catalog import StoredType
 from ontologia.store.maintenance import Warn
 from ontologia.store.objects import keys
 from ontologia.store.objects.index import IndexBook, Known
-from ontologia.store.objects.records import Head, Index, encode
+from ontologia.store.objects.records import Head, Index
 
 _TRIES = 3
 
@@ -72,11 +72,11 @@ class IndexUpdate:
 
     def _overwrite(self, stored: StoredType, index: Index, head: Head) -> None:
         """A type that is new with this commit: whatever lies in its place was left by another."""
-        etag = self.objects.put(keys.index(stored.kind, stored.name), encode(index.to_json()))
+        etag = self.objects.put(keys.index(stored.kind, stored.name), index.encode())
         self.book.keep(stored, Known(head.commit_id, index, etag))
 
     def write(self, index: Index, etag: str | None) -> str:
         """Replace an index object that has a tag, or create one; Conflict when another was there first."""
         key = keys.index(index.kind, index.type_name)
-        data = encode(index.to_json())
+        data = index.encode()
         return self.objects.create(key, data) if etag is None else self.objects.replace(key, data, etag)

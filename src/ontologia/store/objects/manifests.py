@@ -50,7 +50,11 @@ class ManifestLog:
             raise IntegrityError(
                 f"The manifest {path} is missing.", hint="`onto verify` tells what else is; restore it.", key=path
             ) from None
-        manifest = decode(data, path, Manifest.from_json)
+        try:
+            manifest = decode(data, path, Manifest.from_json)
+        except IntegrityError:
+            self._cache.forget(path)  # so that one restored from a backup is seen
+            raise
         return self.remember(path, manifest)
 
     def remember(self, path: str, manifest: Manifest) -> Manifest:
@@ -61,11 +65,6 @@ class ManifestLog:
                 self._blocks.clear()
             self._known[manifest.commit_id] = (path, manifest)
         return manifest
-
-    def adopt(self, path: str, manifest: Manifest, data: bytes) -> None:
-        """Keep a manifest that was just written here."""
-        self.remember(path, manifest)
-        self._cache.get_bytes(path, None, lambda: data)
 
     def walk(self, head: Head, down_to: int) -> Iterator[Manifest]:
         """Manifests from the head back to, and without, a commit."""

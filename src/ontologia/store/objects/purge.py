@@ -19,7 +19,7 @@ from ontologia.objects.cache import DiskCache
 from ontologia.objects.port import Missing, Objects
 from ontologia.store.catalog import StoredType
 from ontologia.store.objects import keys
-from ontologia.store.objects.records import DataFile, Index, decode, encode
+from ontologia.store.objects.records import DataFile, Index, decode
 from ontologia.store.objects.schema import Dropped
 
 _BATCH = 1000
@@ -79,7 +79,7 @@ def forget_retired(objects: Objects, kind: TypeKind, name: str, first: int, last
     if not kept:
         objects.delete(key)
     elif kept != index.entries:
-        objects.put(key, encode(replace(index, entries=kept).to_json()))
+        objects.put(key, replace(index, entries=kept).encode())
 
 
 def forget_purged(cache: DiskCache, dropped: Iterable[Dropped]) -> None:

@@ -127,6 +127,8 @@ class DataFile:
     """Bounds of the identities, one value per identity column; each column by itself."""
     stats: Mapping[str, tuple[Any, Any]] = field(default_factory=dict[str, tuple[Any, Any]])
     """Bounds of typed columns by column name, where they are known; nulls aside."""
+    _text: list[str] = field(default_factory=list[str], init=False, repr=False, compare=False)
+    """The entry as text, once it was asked for: every commit writes every entry again."""
 
     @property
     def is_snapshot(self) -> bool:
@@ -165,6 +167,12 @@ class DataFile:
             "max_commit_id": self.max_commit_id,
             "path": self.path,
         } | self._extras()
+
+    def entry_text(self) -> str:
+        """The entry as canonical JSON."""
+        if not self._text:
+            self._text.append(canonical_json(self.to_entry()))
+        return self._text[0]
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any], commit_id: int = 0) -> DataFile:
@@ -293,6 +301,12 @@ class Index:
             "entries": [one.to_entry() for one in self.entries],
         }
         return record if self.store_id is None else record | {"store_id": self.store_id}
+
+    def encode(self) -> bytes:
+        """As it is stored: the canonical JSON of `to_json`; entries that have not changed are not made again."""
+        rest = canonical_json(replace(self, entries=()).to_json())
+        entries = ",".join(one.entry_text() for one in self.entries)
+        return rest.replace('"entries":[]', f'"entries":[{entries}]', 1).encode()
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any], kind: TypeKind) -> Index:

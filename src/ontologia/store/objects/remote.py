@@ -43,8 +43,8 @@ class RemoteFiles:
         try:
             schema = pa.unify_schemas([fragment.physical_schema for fragment in whole])
             groups = [group for fragment in whole for group in fragment.split_by_row_group()]
-        except pa.ArrowException as error:
-            raise damaged(", ".join(tails), str(error)) from error
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(", ".join(self.keys), str(error)) from error
         self.dataset: Any = arrow_dataset.FileSystemDataset(groups, schema, form, filesystem)
 
 

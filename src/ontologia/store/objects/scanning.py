@@ -15,6 +15,7 @@ from ontologia.objects.cache import DiskCache
 from ontologia.objects.holds import Hold
 from ontologia.objects.port import Objects, Together
 from ontologia.query.sql import Sql
+from ontologia.store.objects.database import as_pattern
 from ontologia.store.objects.records import DataFile
 from ontologia.store.objects.remote import RemoteFiles
 from ontologia.store.objects.segments import Part, Segments
@@ -29,7 +30,7 @@ class Scanned(list[str]):
     """The parameter of a relation: the paths of local files, and what it takes to find these again."""
 
     def __init__(self, files: Sequence[DataFile], parts: Sequence[Part], hold: Hold) -> None:
-        super().__init__(_literal(part.path) for part in parts)
+        super().__init__(as_pattern(part.path) for part in parts)
         self.files = files
         self.parts = parts
         self.remote: dict[str, RemoteFiles] = {}
@@ -110,8 +111,3 @@ def _loads(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
         size += one.size or 0
     if load:
         yield load
-
-
-def _literal(path: Path) -> str:
-    """A path as DuckDB takes it: no letter stands for others."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))

@@ -98,7 +98,12 @@ class Schema:
         }
         when = now.isoformat()
         records: dict[str, dict[str, Any]] = {
-            keys.TYPES: {"entities": by_kind["entity"], "relations": by_kind["relation"], "updated_at": when},
+            keys.TYPES: {
+                "entities": by_kind["entity"],
+                "relations": by_kind["relation"],
+                "updated_at": when,
+                "catalog": self.sha256,
+            },
             keys.REGISTRY: {
                 kind: {name: _type_record(self.catalog.types[kind, name]) for name in names}
                 for kind, names in by_kind.items()
@@ -195,10 +200,20 @@ def read_schema(data: bytes, sha256: str) -> Schema:
     return schema
 
 
-def known_types(data: bytes) -> list[TypeName]:
+@dataclass(frozen=True, slots=True)
+class KnownTypes:
+    """What `types.json` says, or why it cannot be read."""
+
+    names: tuple[TypeName, ...] = ()
+    catalog: str | None = None
+    """The catalog that it was written from; None when another program wrote it."""
+    problem: str | None = None
+
+
+def known_types(data: bytes) -> KnownTypes:
     """The types that `types.json` lists; an IntegrityError when it is malformed."""
 
-    def names(record: Mapping[str, Any]) -> list[TypeName]:
+    def names(record: Mapping[str, Any]) -> KnownTypes:
         found: list[TypeName] = []
         kinds: tuple[tuple[str, TypeKind], ...] = (("entities", "entity"), ("relations", "relation"))
         for folder, kind in kinds:
@@ -206,6 +221,6 @@ def known_types(data: bytes) -> list[TypeName]:
                 if not isinstance(name, str):
                     raise TypeError(f"{name!r} is no type name")
                 found.append((kind, name))
-        return found
+        return KnownTypes(tuple(found), record.get("catalog"))
 
     return decode(data, keys.TYPES, names)

@@ -39,7 +39,10 @@ def verify(backend: ObjectsBackend, progress: Progress | None) -> Iterator[Findi
     """All findings: first about the log, newest commit first, then about the rest."""
     try:
         head = backend.head().head
-        yield from _catalog(backend, head)
+        damage = list(_catalog(backend, head))
+        yield from damage
+        if damage and not _is_readable(backend, head):
+            return
         yield from _Verification(backend, head, progress).run()
     except (IntegrityError, ValueError, TypeError, LookupError, ArithmeticError) as problem:
         said = problem.message if isinstance(problem, IntegrityError) else f"{problem}."
@@ -56,6 +59,15 @@ def _catalog(backend: ObjectsBackend, head: Head) -> Iterator[Finding]:
         yield error("catalog", f"What is recorded about types was changed: {said}", None, key=key)
 
 
+def _is_readable(backend: ObjectsBackend, head: Head) -> bool:
+    """Whether there is a catalog to go on with, be it a copy on this machine."""
+    try:
+        backend.schema(head)
+    except IntegrityError:
+        return False
+    return True
+
+
 class _Verification:
     def __init__(self, backend: ObjectsBackend, head: Head, progress: Progress | None) -> None:
         self._backend = backend
@@ -63,6 +75,8 @@ class _Verification:
         self._schema = backend.schema(head)
         self._progress = progress
         self._broken = False
+        self._told: set[str] = set()
+        """Names of types about whose rows something was found."""
 
     def run(self) -> Iterator[Finding]:
         log = LogCheck(self._backend, self._head, self._schema)
@@ -82,6 +96,7 @@ class _Verification:
 
     def _noted(self, finding: Finding) -> Finding:
         self._broken = self._broken or finding.severity == "error"
+        self._told.add(finding.details.get("type_name", ""))
         return finding
 
     def _tell(self, done: int) -> None:
@@ -124,7 +139,8 @@ class _Verification:
             details: dict[str, Any] = {"type_name": problem.type_name, "problem": problem.code}
             yield Finding("warning", "index", problem.message, details=details)
         for name, stored in sorted(self._schema.catalog.types.items()):
-            index = None if name in told else self._backend.indices.read(*name).index
+            known = name in told or stored.name in self._told
+            index = None if known else self._backend.indices.read(*name).index
             born = stored.versions[0].since_commit
             own = [file for file in files.get(name, ()) if file.min_commit_id >= born]
             fault = None if index is None else fault_of(self._backend, index, stored, own)

@@ -28,7 +28,7 @@ from ontologia.store.objects.lock import Lease
 from ontologia.store.objects.parquet import EncodedFile, FileBuilder
 from ontologia.store.objects.purge import purge
 from ontologia.store.objects.records import DataFile, Head, Manifest, encode
-from ontologia.store.objects.schema import Schema, TypeName
+from ontologia.store.objects.schema import KnownTypes, Schema, TypeName
 from ontologia.store.protocol import VersionedRow
 from ontologia.store.reconcile import Delta
 from ontologia.store.rows import ColumnRows, Row, has_big
@@ -61,13 +61,15 @@ class ObjectsWriter:
     """One write under one lease."""
 
     def __init__(
-        self, backend: ObjectsBackend, lease: Lease, seen: SeenHead, known: Schema, unreadable: str | None
+        self, backend: ObjectsBackend, lease: Lease, seen: SeenHead, known: Schema, public: KnownTypes
     ) -> None:
         self._backend = backend
         self._lease = lease
         self._seen = seen
         self._schema = self._before = known
-        self._unreadable = unreadable
+        self._unreadable = public.problem
+        self._behind = public.catalog not in (None, seen.head.catalog)
+        """Somebody died between writing the public records and putting a catalog in force: they are written again."""
         self._files: dict[int, _OpenFile] = {}
         self._current: dict[tuple[int, int], CurrentRows] = {}
         self._changed: set[TypeName] = set()
@@ -179,20 +181,27 @@ class ObjectsWriter:
         return self._clear_dropped()
 
     def _clear_dropped(self) -> bool:
-        """Remove what dropped types leave behind: their indices always, their rows when purged."""
-        for stored in self._retiring:
-            self._backend.objects.delete(keys.index(stored.kind, stored.name))
-            self._backend.indices.forget(stored)
-        for stored in self._purging:
-            purge(self._backend.objects, self._backend.cache, stored, self.head)
+        """Remove what dropped types leave behind: their indices always, their rows when purged. False: some is left."""
+        try:
+            for stored in self._retiring:
+                self._backend.objects.delete(keys.index(stored.kind, stored.name))
+                self._backend.indices.forget(stored)
+            for stored in self._purging:
+                purge(self._backend.objects, self._backend.cache, stored, self.head)
+        except OntologiaError as error:
+            # The type is dropped, whatever happens now; clean-up removes what this has not.
+            self._backend.warn(f"What a dropped type left behind was not all removed ({error.message}); run `onto gc`.")
+            return False
         return True
 
     def _schema_tasks(self) -> list[Callable[[], object]]:
         """Writing the catalog record that the head will name, and the public ones beside it."""
-        if self._schema is self._before:
+        if self._schema is self._before and not self._behind:
             return []
         objects = self._backend.objects
-        records = self._schema.public_records(sorted(self._changed), self._now())
+        records = self._schema.public_records(
+            self._schema.types if self._behind else sorted(self._changed), self._now()
+        )
         records[keys.catalog(self._schema.sha256)] = self._schema.to_json()
         # Whatever types.json was before, it is right from now on.
         self._unreadable = None
@@ -306,23 +315,35 @@ class ObjectsWriter:
         """After the commit is true: remember it, and write the indices as well as can be. Raises nothing."""
         backend, head = self._backend, self._seen.head
         try:
-            self._remember(manifest, data, encoded)
+            self._remember(manifest)
             types = list(self._schema.catalog.types.values())
             if self._unreadable is not None:
                 backend.warn(f"{self._unreadable} The indices were not updated after commit {manifest.commit_id}.")
-                return
-            block = backend.manifests.block_to_write(manifest.commit_id)
-            also = [] if block is None else [lambda: backend.objects.put(*block)]
-            backend.index_update.after_commit(types, previous, head, also)
+                types = []
+            backend.index_update.after_commit(types, previous, head, self._kept(manifest, data, encoded))
         except Exception as error:  # noqa: BLE001 - the commit is made: whatever fails now must not say otherwise
             backend.warn(f"After commit {manifest.commit_id}, which is made: {type(error).__name__}: {error}")
 
-    def _remember(self, manifest: Manifest, data: bytes, encoded: Sequence[tuple[DataFile, EncodedFile]]) -> None:
-        backend = self._backend
-        backend.manifests.adopt(keys.manifest(manifest.commit_id, self._attempt), manifest, data)
-        backend.took(self._seen, self._schema)
+    def _kept(
+        self, manifest: Manifest, data: bytes, encoded: Sequence[tuple[DataFile, EncodedFile]]
+    ) -> list[Callable[[], object]]:
+        """Keeping what was just written, so that it is never fetched; and the list of manifests that it completes."""
+        cache, manifests, path = self._backend.cache, self._backend.manifests, self._manifest_path(manifest)
+        tasks: list[Callable[[], object]] = [lambda: cache.get_bytes(path, None, lambda: data)]
         for file, made in encoded:
-            backend.cache.path(file.path, file.content_sha256, lambda made=made: made.data)
+            tasks.append(lambda f=file, m=made: cache.path(f.path, f.content_sha256, lambda: m.data))
+        block = manifests.block_to_write(manifest.commit_id)
+        if block is not None:
+            tasks.append(lambda: self._backend.objects.put(*block))
+        return tasks
+
+    def _manifest_path(self, manifest: Manifest) -> str:
+        return keys.manifest(manifest.commit_id, self._attempt)
+
+    def _remember(self, manifest: Manifest) -> None:
+        backend = self._backend
+        backend.manifests.remember(self._manifest_path(manifest), manifest)
+        backend.took(self._seen, self._schema)
         touched = set(self._files)
         for opened in self._files.values():
             backend.identities.commit(opened.stored, opened.written(), manifest.commit_id)
