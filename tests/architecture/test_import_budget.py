@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("duckdb", "fastapi", "numpy", "pandas", "polars", "pyarrow", "rich", "sqlalchemy")
+HEAVY = ("duckdb", "fastapi", "numpy", "obstore", "pandas", "polars", "pyarrow", "rich", "sqlalchemy")
 ONTO = Path(sys.executable).with_name("onto")
 
 LOADED_AFTER_IMPORT = """

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -41,6 +42,14 @@ class SimpleMemory(Memory):
         super().delete(key)
 
 
+class CarelessMemory(Memory):
+    """The same on a server that deletes whatever the condition says; a port that is opened cannot tell."""
+
+    def delete(self, key: str, *, if_match: str | None = None) -> None:
+        del if_match
+        super().delete(key)
+
+
 def lost(method: str, key: str, *, applied: bool, **where: Any) -> Fault:
     """The response to a conditional write is lost: the server has carried it out, or has never seen it."""
     if applied:
@@ -49,12 +58,13 @@ def lost(method: str, key: str, *, applied: bool, **where: Any) -> Fault:
 
 
 class ChaoticObjects(FaultyObjects):
-    """Some requests fail, and some are lost on the way there or back; a seed says which."""
+    """Some requests fail, some are lost on the way there or back, some take long; a seed says which."""
 
-    def __init__(self, inner: Objects, seed: object, chance: float = 0.05) -> None:
+    def __init__(self, inner: Objects, seed: object, chance: float, slow_s: float = 0.0) -> None:
         super().__init__(inner)
         self._dice = random.Random(str(seed))
         self._chance = chance
+        self._slow_s = slow_s
 
     def around(self, request: Request, call: Callable[[], T]) -> T:
         """Carry a request out, with some luck."""
@@ -62,6 +72,8 @@ class ChaoticObjects(FaultyObjects):
             fate = self._dice.random() / self._chance
         if fate < 0.5:
             raise self._failed(request, _FAILURES["error" if fate < 0.25 else "throttled"])
+        if 1 <= fate < 2 and self._slow_s:
+            time.sleep(self._slow_s)  # what is slow here is the server, which has no clock of ours
         result = call()
         if fate < 1 and request.conditional:
             raise self._failed(request, _FAILURES["timeout"])

@@ -1,4 +1,4 @@
-"""What processes of their own do to a store on S3: `python children.py VERB PLACE …`, or many of them after `serve`.
+"""What processes of their own do to a store on S3, forked from one that has everything loaded (see `nursery`).
 
 Each verb prints one line per acknowledgement and nothing else. A process that is to die is killed by SIGKILL at a
 chosen request: just before it is sent, or once the server has carried it out and before anybody here knows.
@@ -142,11 +142,11 @@ def _attempt(onto: Ontology, *things: Any) -> None:
             return
 
 
-def write_many(place: Place, writer: str, count: str, chaos: str = "") -> None:
+def write_many(place: Place, writer: str, count: str, chance: str = "0", slow_s: str = "0") -> None:
     """Commits one after another, each with a row of its own and one that all share; the server may misbehave."""
     config = settings(place, runtime_id=writer)
     objects = ontologia.objects.s3.open_objects(place["uri"], config)
-    onto = open_on(ChaoticObjects(objects, chaos) if chaos else objects, config)
+    onto = open_on(ChaoticObjects(objects, writer, float(chance), float(slow_s)) if float(chance) else objects, config)
     for number in range(int(count)):
         _attempt(onto, Customer(id=f"{writer}-{number}", name=writer), Customer(id="shared", name=f"{writer}{number}"))
 
@@ -161,28 +161,40 @@ def batches(place: Place) -> None:
 
 
 def serve() -> None:
-    """Fork a process for each line: a list of a verb and its arguments."""
+    """Fork a process for each request to start one, and say how it ended to whoever waits for it."""
     for line in sys.stdin:
-        verb, *arguments = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            _run(verb, arguments)
-        _, status = os.waitpid(child, 0)
-        say("ended", os.waitstatus_to_exitcode(status))
+        match json.loads(line):
+            case ["start", pipe, verb, *arguments]:
+                child = os.fork()
+                if child == 0:
+                    _become(pipe, verb, arguments)
+                say("started", child)
+            case ["wait", child]:
+                _, status = os.waitpid(child, 0)
+                say("ended", os.waitstatus_to_exitcode(status))
+            case other:
+                raise ValueError(other)
 
 
-def _run(verb: str, arguments: list[str]) -> None:
+def _become(pipe: str, verb: str, arguments: list[str]) -> None:
+    """Do the work of a process that was just forked, and end it."""
+    die_with_parent()
     try:
-        call(verb, arguments)
-    except BaseException:  # noqa: BLE001 - the parent reads it, and the forked process must end here
+        sys.stdout = open(pipe, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open for as long as the process lives
+        place, *others = arguments
+        VERBS[verb](json.loads(place), *others)
+    except BaseException:  # noqa: BLE001 - whoever forked it must not go on here
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
 
 
-def call(verb: str, arguments: list[str]) -> None:
-    place, *others = arguments
-    VERBS[verb](json.loads(place), *others)
+def die_with_parent() -> None:
+    """Be killed when the process that forked this one ends, so that no test leaves one behind."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 VERBS: dict[str, Callable[..., None]] = {
@@ -194,7 +206,4 @@ VERBS: dict[str, Callable[..., None]] = {
 }
 
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        serve()
-    else:
-        call(sys.argv[1], sys.argv[2:])
+    serve()

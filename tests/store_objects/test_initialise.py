@@ -107,7 +107,12 @@ def test_a_store_is_made_of_few_objects(prefix: Prefix) -> None:
         "catalog": Schema().sha256,
         "format": 1,
     }
-    assert prefix.read("meta/schema/types.json") == {"entities": [], "relations": [], "updated_at": START.isoformat()}
+    assert prefix.read("meta/schema/types.json") == {
+        "entities": [],
+        "relations": [],
+        "updated_at": START.isoformat(),
+        "catalog": Schema().sha256,
+    }
     with prefix.open() as onto:
         assert onto.head() == 0
         assert onto.verify() == []

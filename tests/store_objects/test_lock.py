@@ -153,6 +153,13 @@ def test_a_lock_of_another_program_is_respected_and_taken_over(desk: Desk) -> No
     assert desk.record is None
 
 
+def test_a_lock_without_a_time_zone_is_read_as_utc_or_refused(desk: Desk) -> None:
+    times = {"acquired_at": "2026-01-01T12:00:00", "expires_at": "2026-01-01T12:00:30"}
+    desk.memory.put(LOCK, json.dumps({"owner_id": "theirs", "lease_ttl_ms": 30_000, **times}).encode())
+    with pytest.raises((LockContentionError, IntegrityError)):
+        desk.writer("anna").acquire()
+
+
 def test_a_lock_that_cannot_be_read_is_said_and_left_alone(desk: Desk) -> None:
     desk.memory.put(LOCK, b"{")
     with pytest.raises(IntegrityError, match=LOCK):
@@ -343,6 +350,15 @@ def test_a_release_whose_response_is_lost_is_no_error(desk: Desk, *, applied: bo
         assert desk.owner in {None, "anna"}
         desk.pass_time(1)
     desk.writer("bert").acquire().release()
+    assert desk.record is None
+
+
+def test_a_release_that_got_lost_does_not_lock_the_writer_out_of_its_own_store(desk: Desk) -> None:
+    """One lost request must not cost the next commit of the same program half a minute."""
+    lock = desk.writer("anna", s3_lock_timeout_ms=50)
+    desk.objects.add(lost("delete", LOCK, applied=False))
+    lock.acquire().release()
+    lock.acquire().release()
     assert desk.record is None
 
 

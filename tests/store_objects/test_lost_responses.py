@@ -6,6 +6,7 @@ known. The log decides whether that was the truth.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_objects.broken import WRITE, ChaoticObjects, Memory, lost
+from store_objects.broken import WRITE, CarelessMemory, ChaoticObjects, Memory, lost
 from store_objects.buckets import CUSTOMERS, HEAD, LOCK, TYPES
 from store_objects.counted import Customer, Product, Subscription, open_on, write
 from store_objects.shops import Gadget, Novelty, an_hour_on, batch, numbers
@@ -288,6 +289,56 @@ def test_a_late_writer_does_not_undo_the_list_of_types(world: World) -> None:
     assert b"Gadget" in world.memory.get(TYPES).data
     assert b"Novelty" in world.memory.get(TYPES).data
     assert world.onto.verify_index() == []
+
+
+@pytest.mark.parametrize("overtaken", [True, False])
+def test_a_list_of_types_that_a_dead_attempt_left_is_put_right_by_the_next_commit(
+    world: World, *, overtaken: bool
+) -> None:
+    """Whoever reads the public layout must not see a type that was never committed, or miss one that was."""
+    batch(world.onto, 1)
+
+    def overtake() -> None:
+        world.lock_is_lost()
+        write(world.open(world.memory, an_hour_on(), entity_types=[Gadget]), Gadget(id="g", size=1))
+
+    if overtaken:
+        world.objects.add(Fault("put", TYPES, before=overtake))
+    world.objects.add(Fault("replace", HEAD, fail="refused"))
+    with pytest.raises(StorageBackendError):
+        write(world.open(world.objects, world.clock, entity_types=[Novelty]), Novelty(id="n", number=1))
+    write(world.other(), Customer(id="z", name="z"))
+    listed = json.loads(world.memory.get(TYPES).data)["entities"]
+    assert listed == ["Customer", *(["Gadget"] if overtaken else []), "Product"]
+
+
+def test_a_store_that_is_begun_anew_during_a_commit_shows_nothing_of_the_old_one(world: World) -> None:
+    noted(world.onto, 1)
+
+    def begin_anew() -> None:
+        world.lock_is_lost()
+        token = initialise_on(world.memory, world.config, force=True, dry_run=True).token
+        initialise_on(world.memory, world.config, force=True, token=token, clock=an_hour_on())
+
+    world.objects.add(Fault("replace", HEAD, before=begin_anew))
+    assert committed(world.onto, 2) in (1, *SURE)
+    assert [note for _, note in world.log()] in (["2"], [])
+    with world.stranger() as onto:
+        assert {one.name for one in onto.query().entities(Customer).with_history()} <= {"2"}
+
+
+def test_what_init_learned_of_a_careless_server_is_known_to_whoever_opens_the_store(tmp_path: Path) -> None:
+    """A server that deletes whatever the condition says must never be trusted with the release of a lock."""
+    memory = CarelessMemory()
+    config = OntologiaConfig(s3_cache_dir=str(tmp_path))
+    made = initialise_on(memory, config)
+    assert any("delete-if-match" in note for note in made.notes)
+    memory.conditional_delete = True  # as a port has it that was opened in another process
+    objects = FaultyObjects(memory)
+    with open_on(objects, config) as onto:
+        objects.add(Fault("delete", LOCK, before=lambda: memory.put(LOCK, b"of another writer")))
+        write(onto, Customer(id="a", name="1"))
+        assert onto.storage_info()["conditional_delete"] is False
 
 
 # Whatever happens

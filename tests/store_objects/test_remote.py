@@ -177,6 +177,7 @@ def test_a_failing_request_is_told_as_it_is(start: Start, objects: CountedObject
     with pytest.raises(StorageBackendError) as raised:
         list(engine.rows(statement))
     assert raised.value is failure
+    del objects.get_range
 
 
 @pytest.mark.parametrize("place", ["pages", "footer", "end"])

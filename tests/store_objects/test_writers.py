@@ -13,18 +13,17 @@ from pathlib import Path
 import pytest
 from store_objects.buckets import HEAD, LOCK, Bucket
 from store_objects.counted import Customer, Subscription, write
-from store_objects.nursery import start
+from store_objects.nursery import Forked, Nursery
 from store_objects.shops import batch, numbers, opened
 
 from ontologia import Ontology
-from ontologia.testing.faults import Child
 
 WRITERS = 4
 COMMITS = 12
 PATIENT = {"s3_lock_timeout_ms": 60_000}
 
 
-def outcomes(children: list[Child]) -> list[list[list[str]]]:
+def outcomes(children: list[Forked]) -> list[list[list[str]]]:
     """What each writer said, line by line and word by word."""
     return [[line.split() for line in child.wait()] for child in children]
 
@@ -54,9 +53,9 @@ def assert_log(bucket: Bucket, said: list[list[list[str]]], *, all_done: bool) -
         assert [finding for finding in onto.verify() if finding.severity == "error"] == []
 
 
-def test_processes_that_write_at_once_lose_nothing(store: Bucket, tmp_path: Path) -> None:
+def test_processes_that_write_at_once_lose_nothing(nursery: Nursery, store: Bucket, tmp_path: Path) -> None:
     children = [
-        start("write", store, f"w{at}", COMMITS, s3_cache_dir=str(tmp_path / f"machine{at % 2}"), **PATIENT)
+        nursery.start("write", store, f"w{at}", COMMITS, s3_cache_dir=str(tmp_path / f"machine{at % 2}"), **PATIENT)
         for at in range(WRITERS)
     ]
     said = outcomes(children)
@@ -69,9 +68,9 @@ def test_processes_that_write_at_once_lose_nothing(store: Bucket, tmp_path: Path
     assert store.onto("verify").code == 0
 
 
-def test_processes_on_a_server_that_misbehaves_lose_nothing(store: Bucket, tmp_path: Path) -> None:
+def test_processes_on_a_server_that_misbehaves_lose_nothing(nursery: Nursery, store: Bucket, tmp_path: Path) -> None:
     children = [
-        start("write", store, f"w{at}", COMMITS, f"seed {at}", s3_lease_ttl_ms=1500, s3_lock_timeout_ms=10_000)
+        nursery.start("write", store, f"w{at}", COMMITS, 0.1, s3_lease_ttl_ms=1500, s3_lock_timeout_ms=10_000)
         for at in range(3)
     ]
     said = outcomes(children)
@@ -84,17 +83,20 @@ def test_processes_on_a_server_that_misbehaves_lose_nothing(store: Bucket, tmp_p
         assert onto.verify_index() == []
 
 
-def test_leases_too_short_for_the_work_lose_nothing(store: Bucket, tmp_path: Path) -> None:
+def test_leases_too_short_for_the_work_lose_nothing(nursery: Nursery, store: Bucket, tmp_path: Path) -> None:
     """Writers take over from each other while the other is still at it; whoever is too late writes nothing."""
     children = [
-        start("write", store, f"w{at}", 6, f"slow {at}", s3_lease_ttl_ms=300, s3_lock_timeout_ms=10_000)
+        nursery.start("write", store, f"w{at}", 6, 0.08, 0.25, s3_lease_ttl_ms=300, s3_lock_timeout_ms=10_000)
         for at in range(3)
     ]
     assert_log(store, outcomes(children), all_done=False)
 
 
-def pid(child: Child) -> int:
-    return child._process.pid
+def stands_still(slow: Forked) -> None:
+    """Wait until a process has stopped itself."""
+    assert slow.next_line() == "stopped"
+    while Path(f"/proc/{slow.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        os.sched_yield()
 
 
 @pytest.mark.parametrize(
@@ -106,17 +108,15 @@ def pid(child: Child) -> int:
     ids=["before-the-guard", "after-the-guard"],
 )
 def test_a_writer_that_stood_still_past_its_lease_never_commits_over_another(
-    store: Bucket, tmp_path: Path, point: tuple[str, str, str], ended: list[str]
+    nursery: Nursery, store: Bucket, tmp_path: Path, point: tuple[str, str, str], ended: list[str]
 ) -> None:
     with opened(store.uri, store.config.model_copy(update=PATIENT)) as onto:
         write(onto, Customer(id="shared", name="first"))
-        slow = start("pause", store, *point, s3_lease_ttl_ms=300, s3_cache_dir=str(tmp_path / "slow"))
-        with slow:
-            assert slow.next_line() == "stopped"
-            os.waitid(os.P_PID, pid(slow), os.WSTOPPED | os.WNOWAIT)
-            assert write(onto, Customer(id="shared", name="second")) == 2
-            os.kill(pid(slow), signal.SIGCONT)
-            said = slow.wait()
+        slow = nursery.start("pause", store, *point, s3_lease_ttl_ms=300, s3_cache_dir=str(tmp_path / "slow"))
+        stands_still(slow)
+        assert write(onto, Customer(id="shared", name="second")) == 2
+        slow.signal(signal.SIGCONT)
+        said = slow.wait()
         assert said[1] in ended
         head = 3 if said[1] == "committed 3" else 2
         assert said[2] == f"head {head}"
@@ -129,35 +129,35 @@ def test_a_writer_that_stood_still_past_its_lease_never_commits_over_another(
         assert onto.verify_index() == []
 
 
-def test_a_writer_that_stood_still_while_nobody_came_goes_on(store: Bucket) -> None:
-    with start("pause", store, "before", "replace", HEAD, s3_lease_ttl_ms=300) as slow:
-        assert slow.next_line() == "stopped"
-        os.waitid(os.P_PID, pid(slow), os.WSTOPPED | os.WNOWAIT)
-        os.kill(pid(slow), signal.SIGCONT)
-        assert slow.wait()[1:] == ["committed 1", "head 1"]
+def test_a_writer_that_stood_still_while_nobody_came_goes_on(nursery: Nursery, store: Bucket) -> None:
+    slow = nursery.start("pause", store, "before", "replace", HEAD, s3_lease_ttl_ms=300)
+    stands_still(slow)
+    slow.signal(signal.SIGCONT)
+    assert slow.wait()[1:] == ["committed 1", "head 1"]
     assert store.head() == 1
 
 
-def test_readers_see_whole_commits_while_others_write(store: Bucket, tmp_path: Path) -> None:
+def test_readers_see_whole_commits_while_others_write(nursery: Nursery, store: Bucket, tmp_path: Path) -> None:
     with opened(store.uri, store.elsewhere(tmp_path / "reader").config) as onto:
         with opened(store.uri, store.config) as writer:
             batch(writer, 1)
         seen: set[int] = set()
-        with start("batches", store, **PATIENT) as child:
-            for turn in range(12):
-                child.next_line()
-                if turn == 5:
-                    with opened(store.uri, store.config.model_copy(update=PATIENT)) as keeper:
-                        keeper.compact(apply=True)
-                found = {one.seats for one in onto.query().relations(Subscription)}
-                assert len(found) == 1, "a commit was seen in part"
-                pairs = onto.query().relations(Subscription).collect()
-                ends = {(p.seats, p.left and p.left.tier, p.right and p.right.price) for p in pairs}
-                assert len(ends) == 1, "relations and their ends come from one moment"
-                number = next(iter(ends))[0]
-                assert ends == {(number, f"tier-{number}", float(number))}
-                seen.add(number)
-                past = onto.head() - 1
-                assert numbers(onto, past) == {past}
-            child.kill()
+        child = nursery.start("batches", store, **PATIENT)
+        for turn in range(12):
+            child.next_line()
+            if turn == 5:
+                with opened(store.uri, store.config.model_copy(update=PATIENT)) as keeper:
+                    keeper.compact(apply=True)
+            found = {one.seats for one in onto.query().relations(Subscription)}
+            assert len(found) == 1, "a commit was seen in part"
+            pairs = onto.query().relations(Subscription).collect()
+            ends = {(p.seats, p.left and p.left.tier, p.right and p.right.price) for p in pairs}
+            assert len(ends) == 1, "relations and their ends come from one moment"
+            number = next(iter(ends))[0]
+            assert ends == {(number, f"tier-{number}", float(number))}
+            seen.add(number)
+            past = onto.head() - 1
+            assert numbers(onto, past) == {past}
+        child.signal(signal.SIGKILL)
+        child.wait(expect=-9)
         assert len(seen) > 5, "the writer was at work meanwhile"

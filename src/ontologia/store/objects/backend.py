@@ -71,6 +71,8 @@ class ObjectsBackend:
     def _open(self, head: Head) -> None:
         """Everything that goes with one initialisation of the prefix."""
         self._store_id = head.store_id
+        if not head.conditional_delete:
+            self.objects.conditional_delete = False
         self.cache = DiskCache(self.config.cache_path, head.store_id or "foreign", self.config.s3_cache_bytes)
         self.manifests = ManifestLog(self.objects, self.cache, self.together, head.store_id)
         self.indices = IndexBook(self.objects, self.manifests, head.store_id, self.warn)

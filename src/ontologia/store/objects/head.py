@@ -83,6 +83,11 @@ class HeadPointer:
                 return self._keep(SeenHead(following, self._objects.replace(keys.HEAD, data, seen.etag)))
             except (Conflict, OutcomeUnknown) as error:
                 failure = error
+            except OntologiaError as error:
+                if failure is None:
+                    raise
+                # An earlier one whose response was lost may still arrive.
+                raise self._unknown(following, error) from error
             found = self._outcome(seen, following, was_ours)
             if found is not None:
                 return self._keep(found)

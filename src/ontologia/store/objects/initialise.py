@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ontologia.base.clock import Clock, SystemClock
@@ -72,6 +72,7 @@ def initialise_on(
     report = probe(objects)
     report.refuse()
     objects.conditional_delete = report.conditional_delete
+    birth = replace(birth, head=replace(birth.head, conditional_delete=report.conditional_delete))
     notes = _notes(report)
     lease = WriteLock(objects, config, clock).acquire()
     try:

@@ -45,41 +45,41 @@ class WriteLock:
         deadline = time.monotonic() + self._timeout
         while True:
             began = time.monotonic()
-            record = self._record(nonce)
-            etag = self._try(record)
-            if isinstance(etag, str):
-                return Lease(self._objects, self._clock, record, etag, began, self)
+            found = self._try(self._record(nonce))
+            if isinstance(found, _Ours):
+                left = (found.record.expires_at - self._clock.now()).total_seconds()
+                until = began + min(self._ttl_ms / 1000, left)
+                return Lease(self._objects, self._clock, _Term(found.record, found.etag, until), self)
             if time.monotonic() >= deadline:
-                raise _contention(etag, self._objects.uri, self._timeout)
+                raise _contention(found, self._objects.uri, self._timeout)
             time.sleep(random.uniform(*_PAUSE))  # noqa: S311 - jitter, not a secret
 
     def _record(self, nonce: str) -> LockRecord:
         now = self._clock.now()
         return LockRecord(self._owner, now, now + timedelta(milliseconds=self._ttl_ms), self._ttl_ms, nonce)
 
-    def _try(self, record: LockRecord) -> str | LockRecord | None:
-        """The tag of the lock when it is ours now; else who holds it, or None when it was just let go."""
+    def _try(self, record: LockRecord) -> _Ours | LockRecord | None:
+        """The lock when it is ours now; else who holds it, or None when it was just let go."""
         data = encode(record.to_json())
         left, self._left = self._left, None
         try:
-            return self._objects.replace(keys.LOCK, data, left) if left else self._objects.create(keys.LOCK, data)
+            etag = self._objects.replace(keys.LOCK, data, left) if left else self._objects.create(keys.LOCK, data)
+            return _Ours(record, etag)
         except (Conflict, OutcomeUnknown):
             held = self._held()
         if held is None:
             return None
         found = decode(held.data, keys.LOCK, LockRecord.from_json)
         if found.nonce == record.nonce:
-            return held.etag
+            # An earlier request of ours, whose response was lost: it says for how long, not the one just sent.
+            return _Ours(found, held.etag)
         if record.acquired_at < found.expires_at:
             return found
         try:
-            return self._objects.replace(keys.LOCK, data, held.etag)
-        except Conflict:
+            return _Ours(record, self._objects.replace(keys.LOCK, data, held.etag))
+        except (Conflict, OutcomeUnknown):
+            # Whether it was ours is seen at the next look.
             return found
-        except OutcomeUnknown:
-            held = self._held()
-            ours = held is not None and decode(held.data, keys.LOCK, LockRecord.from_json).nonce == record.nonce
-            return held.etag if held is not None and ours else found
 
     def _held(self) -> Held | None:
         try:
@@ -108,6 +108,14 @@ def _contention(holder: LockRecord | None, uri: str, waited: float) -> LockConte
 
 
 @dataclass(frozen=True, slots=True)
+class _Ours:
+    """The lock as we hold it."""
+
+    record: LockRecord
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Term:
     """How long a lease is good for: by the clock on the wall and by one that nobody can set."""
 
@@ -119,14 +127,12 @@ class _Term:
 class Lease:
     """The lock while it is held. A thread renews it; `ensure_safe` tells whether it may still be relied on."""
 
-    def __init__(  # noqa: PLR0917 - made in one place
-        self, objects: Objects, clock: Clock, record: LockRecord, etag: str, began: float, lock: WriteLock
-    ) -> None:
+    def __init__(self, objects: Objects, clock: Clock, term: _Term, lock: WriteLock) -> None:
         self._objects = objects
         self._clock = clock
         self._lock = lock
-        self._ttl = record.lease_ttl_ms / 1000
-        self._term = _Term(record, etag, began + self._ttl)
+        self._ttl = term.record.lease_ttl_ms / 1000
+        self._term = term
         self._lost: str | None = None
         self._ended = threading.Event()
         self._busy = threading.Lock()
@@ -200,12 +206,19 @@ class Lease:
             if self._lost is not None:
                 return
             try:
-                if self._objects.conditional_delete:
-                    self._objects.delete(keys.LOCK, if_match=self._term.etag)
-                else:
-                    self._let_run_out()
+                self._give_back()
             except (Conflict, OutcomeUnknown, OntologiaError) as error:
                 _log.info("The write lock of %s was not released (%s); it will run out.", self._objects.uri, error)
+
+    def _give_back(self) -> None:
+        if self._objects.conditional_delete:
+            try:
+                self._objects.delete(keys.LOCK, if_match=self._term.etag)
+            except NotImplementedError:
+                self._objects.conditional_delete = False
+            else:
+                return
+        self._let_run_out()
 
     def _let_run_out(self) -> None:
         """For servers without conditional delete: a lease that ends now."""

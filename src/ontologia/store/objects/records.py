@@ -36,6 +36,8 @@ class Head:
     """The hash, and so the key, of the catalog in force."""
     files: tuple[DataFile, ...] | None = None
     """What the last commit wrote; as in its manifest."""
+    conditional_delete: bool = True
+    """False for a server that was found, when the store was made, to delete whatever the condition says."""
     format: int = 1
 
     def to_json(self) -> dict[str, Any]:
@@ -48,6 +50,7 @@ class Head:
             "store_id": self.store_id,
             "catalog": self.catalog,
             "files": None if self.files is None else [one.to_json() for one in self.files],
+            "conditional_delete": None if self.conditional_delete else False,
         }
         return {name: value for name, value in record.items() if value is not None or name == "manifest_path"} | {
             "format": self.format
@@ -65,6 +68,7 @@ class Head:
             record.get("store_id"),
             record.get("catalog"),
             None if files is None else tuple(DataFile.from_json(one) for one in files),
+            record.get("conditional_delete") is not False,
             int(record.get("format", 1)),
         )
         if (head.manifest_path is None) != (head.commit_id == 0):

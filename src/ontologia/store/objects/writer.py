@@ -232,6 +232,7 @@ class ObjectsWriter:
             self._seen.head.store_id,
             self._schema.sha256,
             manifest.files,
+            self._seen.head.conditional_delete,
         )
         previous = self._seen.head
         try:
