@@ -120,6 +120,21 @@ def test_scattered_files_do_not_make_segments_of_their_own(tmp_path: Path, objec
     assert set((tmp_path / "s" / "derived").iterdir()) == made
 
 
+def test_a_selection_that_comes_again_and_grows_is_folded_too(tmp_path: Path, objects: CountedObjects) -> None:
+    files = [commit(objects, number, keys(number)) for number in range(1, 141)]
+    reader = Reader(tmp_path, objects)
+    reader.parts(files)
+    most: list[int] = []
+    for last in (120, 120, 126, 126, 140):
+        selected = files[:last:2]
+        parts = reader.parts(selected)
+        assert [one for part in parts for one in part.files] == selected
+        assert len(reader.parts(files[:last])) <= 12
+        most.append(len(parts))
+    assert most[0] == 60
+    assert max(most[1:]) <= 12
+
+
 def test_a_snapshot_takes_the_place_of_files(tmp_path: Path, objects: CountedObjects) -> None:
     files = [commit(objects, number, keys(number)) for number in range(1, 21)]
     reader = Reader(tmp_path, objects)

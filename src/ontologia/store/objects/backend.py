@@ -106,19 +106,23 @@ class ObjectsBackend:
             )
         if name == head.catalog:
             return known
-        key = keys.catalog(head.catalog)
+        known = self.recorded_schema(head.catalog)
+        self._schema = (head.catalog, known)
+        forget_purged(self.cache, known.dropped)
+        return known
+
+    def recorded_schema(self, sha256: str) -> Schema:
+        """The catalog record of a hash."""
+        key = keys.catalog(sha256)
         try:
             data = self.cache.get_bytes(key, None, lambda: self.objects.get(key).data)
         except Missing:
             raise IntegrityError(f"The catalog {key} is missing.", hint="Restore it from a backup.", key=key) from None
         try:
-            known = read_schema(data, head.catalog)
+            return read_schema(data, sha256)
         except IntegrityError:
             self.cache.forget(key)  # so that one restored from a backup is seen
             raise
-        self._schema = (head.catalog, known)
-        forget_purged(self.cache, known.dropped)
-        return known
 
     def took(self, seen: SeenHead, known: Schema) -> None:
         """A writer has put this head and catalog in force."""
@@ -200,8 +204,8 @@ class ObjectsBackend:
             return KnownTypes() if before is None else before[1]
         except Missing:
             problem = f"{keys.TYPES} is missing."
-        except IntegrityError as error:
-            problem = error.message
+        except OntologiaError as error:
+            problem = f"{keys.TYPES} could not be read: {error.message}"
         self._types = None
         return KnownTypes(problem=problem)
 

@@ -37,7 +37,9 @@ class Known:
     upto: int
     index: Index
     etag: str | None
-    """The tag of the index object that this is the content of, or was made from."""
+    """The tag of the index object that this is the content of, or was made from; None when it may be another by now."""
+    written: int = 0
+    """The commit up to which that object went."""
 
 
 class IndexBook:
@@ -89,7 +91,9 @@ class IndexBook:
             index = self._from_retired(index)
         entries = tuple(one for one in index.entries if one.max_commit_id >= born)
         index = replace(index, entries=entries, store_id=self._store_id)
-        return Known(max(head.commit_id, index.max_indexed_commit), self._completed(index, head, born), read.etag)
+        upto = max(head.commit_id, index.max_indexed_commit)
+        written = 0 if read.index is None else read.index.max_indexed_commit
+        return Known(upto, self._completed(index, head, born), read.etag, written)
 
     def at_hand(self, stored: StoredType) -> Known | None:
         """What is known of a type, at no cost."""
@@ -99,7 +103,7 @@ class IndexBook:
         """Remember what is known of a type."""
         with self._guard:
             before = self._known.get(stored.type_id)
-            if before is None or before.upto <= known.upto:
+            if before is None or before.upto < known.upto or (before.upto == known.upto and known.etag is not None):
                 self._known[stored.type_id] = known
         return known
 

@@ -53,7 +53,7 @@ class IndexUpdate:
                 known = known or self.book.reread(stored, previous)
             elif known is None or known.etag is None or known.upto < previous.commit_id:
                 known = self.book.reread(stored, previous)
-            if known.upto >= head.commit_id:
+            if known.written >= head.commit_id:
                 return
             index = known.index.with_files(own, head.commit_id)
             try:
@@ -66,14 +66,14 @@ class IndexUpdate:
                 continue
             except OutcomeUnknown:
                 etag = None
-            self.book.keep(stored, Known(head.commit_id, index, etag))
+            self.book.keep(stored, Known(head.commit_id, index, etag, head.commit_id))
             return
         self.warn(f"The index of {stored.name} was changed by others too often to be updated.")
 
     def _overwrite(self, stored: StoredType, index: Index, head: Head) -> None:
         """A type that is new with this commit: whatever lies in its place was left by another."""
         etag = self.objects.put(keys.index(stored.kind, stored.name), index.encode())
-        self.book.keep(stored, Known(head.commit_id, index, etag))
+        self.book.keep(stored, Known(head.commit_id, index, etag, head.commit_id))
 
     def write(self, index: Index, etag: str | None) -> str:
         """Replace an index object that has a tag, or create one; Conflict when another was there first."""

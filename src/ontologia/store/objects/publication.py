@@ -66,7 +66,7 @@ class Tenure:
                     # The writer of the last commit was late with the same content, or our write never arrived.
                     etag = found.etag
                     continue
-            return self.backend.indices.keep(stored, Known(self.head.commit_id, index, written))
+            return self.backend.indices.keep(stored, Known(self.head.commit_id, index, written, self.head.commit_id))
         self.backend.indices.forget(stored)
         raise HeadMismatchError(
             f"The index of {stored.name} in {self.backend.uri} was changed while the write lock was held here.",

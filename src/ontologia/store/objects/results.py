@@ -37,8 +37,8 @@ class Lengths:
             self._few.pop(text, None)
         else:
             self._few[text] = None
-            while len(self._few) > _TEXTS:
-                self._few.pop(next(iter(self._few)), None)
+            if len(self._few) > _TEXTS:
+                self._few.popitem(last=False)
 
 
 def begin(cursor: DuckDBPyConnection, text: str, params: Sequence[Any], lengths: Lengths) -> Iterator[Iterable[Row]]:

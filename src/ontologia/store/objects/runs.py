@@ -1,12 +1,14 @@
 """Which neighbours in a growing list of files belong together, by the number of their rows alone.
 
 Runs never change when the list grows; the last ones become parts of larger ones. What is known of a list is learned
-from what is asked for: a query may leave out files in the middle, and the runs of the others stay what they are.
+from what is asked for: a query may leave out files in the middle, and the runs of the others stay what they are. Only a
+selection that leaves out so many that little is left of these runs, and that comes again, gets runs of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +18,10 @@ from ontologia.store.objects.records import DataFile
 
 _FORMAT = "1"
 """Part of every name: another way to write segments gets another one."""
+_SCATTERED = 32
+"""More pieces than a window into a list has: the files are a selection by something else than time."""
+_SELECTIONS = 4
+_ANSWERS = 8
 _GUESSED_ROW_BYTES = 200
 _GUESSED_ROWS = 1000
 
@@ -56,23 +62,27 @@ class KnownFiles:
         self._files: list[DataFile] = []
         self._places: dict[tuple[str, str | None], int] = {}
         self._runs: list[Run] = []
-        self._asked: tuple[list[DataFile], list[Run]] = ([], [])
+        self._answers: deque[tuple[list[DataFile], list[Run]]] = deque(maxlen=_ANSWERS)
 
     def runs(self, wanted: Sequence[DataFile]) -> list[Run]:
         """The largest runs that consist of wanted files only; together they are the wanted files, in order."""
-        asked, answer = self._asked
         wanted = list(wanted)
-        # Neighbouring queries ask for the very same objects, which makes this comparison cheap.
-        if asked != wanted:
-            self._learn(wanted)
-            places = [self._places[_identity(one)] for one in wanted]
-            flags = [0] * len(self._files)
-            for place in places:
-                flags[place] = 1
-            counts = [0, *accumulate(flags)]
-            answer = [piece for run in self._runs for piece in _within(run, counts)]
-            self._asked = (wanted, answer)
+        for asked, answer in self._answers:
+            # Neighbouring queries ask for the very same objects, which makes this comparison cheap.
+            if asked == wanted:
+                return answer
+        self._learn(wanted)
+        flags = [0] * len(self._files)
+        for one in wanted:
+            flags[self._places[_identity(one)]] = 1
+        counts = [0, *accumulate(flags)]
+        answer = [piece for run in self._runs for piece in _within(run, counts)]
+        self._answers.append((wanted, answer))
         return answer
+
+    def begins(self, wanted: Sequence[DataFile]) -> bool:
+        """Whether the list begins with the wanted files, or they begin with the list."""
+        return _begin_alike(self._files, wanted)
 
     def _learn(self, wanted: Sequence[DataFile]) -> None:
         unknown = [one for one in wanted if _identity(one) not in self._places]
@@ -112,6 +122,37 @@ class KnownFiles:
             and last.schema_version_id == first.schema_version_id
             and last.max_commit_id < first.min_commit_id
         )
+
+
+class Selections:
+    """What is known of one type: the list of its files, and selections from it that come again and again."""
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._whole = KnownFiles(largest)
+        self._selected: deque[KnownFiles] = deque(maxlen=_SELECTIONS)
+        self._seen: deque[Sequence[DataFile]] = deque(maxlen=_SELECTIONS)
+
+    def runs(self, wanted: Sequence[DataFile]) -> list[Run]:
+        """The wanted files as few runs, each of neighbours among them."""
+        runs = self._whole.runs(wanted)
+        if len(runs) <= _SCATTERED:
+            return runs
+        for selected in self._selected:
+            if selected.begins(wanted):
+                return selected.runs(wanted)
+        # Files chosen for a key are hardly ever chosen again; those chosen for what is in them are, and more of them.
+        if any(_begin_alike(wanted, before) for before in self._seen):
+            self._selected.append(KnownFiles(self._largest))
+            return self._selected[-1].runs(wanted)
+        self._seen.append(list(wanted))
+        return runs
+
+
+def _begin_alike(one: Sequence[DataFile], two: Sequence[DataFile]) -> bool:
+    """Whether the shorter of two lists is the beginning of the other."""
+    length = min(len(one), len(two))
+    return one[0].path == two[0].path and list(one[:length]) == list(two[:length])
 
 
 def _identity(one: DataFile) -> tuple[str, str | None]:

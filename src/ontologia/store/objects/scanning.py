@@ -45,10 +45,13 @@ class Scans:
         self._cache = cache
         self._objects = objects
         self._together = together
-        self._process = os.getpid()
         self._largest = config.s3_cache_file_bytes
-        self._segments = Segments(cache, _SEGMENT_FACTOR * self._largest)
         self._names = count(1)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._segments = Segments(self._cache, _SEGMENT_FACTOR * self._largest)
 
     def relation(self, files: Sequence[DataFile]) -> Sql:
         """What to select from: all rows of these files, at least one, of one type and oldest first."""
@@ -79,6 +82,10 @@ class Scans:
             self._cache.forget(one.path)
 
     def _local(self, files: Sequence[DataFile]) -> Scanned:
+        if self._process != os.getpid():
+            # Neither the threads of the parent nor those that held its locks are in a forked child.
+            self._together = Together()
+            self._begin()
         hold = self._cache.hold()
         parts = self._segments.fold(files, lambda some: self._located(some, hold), hold=hold) if files else []
         return Scanned(files, parts, hold)
@@ -86,17 +93,11 @@ class Scans:
     def _located(self, files: Sequence[DataFile], hold: Hold) -> list[Path]:
         absent = [one for one in files if not self._cache.is_ready(one.path, one.content_sha256)]
         for some in _loads(absent):
-            self._pool().all([lambda one=one: self._path(one, hold) for one in some])
+            self._together.all([lambda one=one: self._path(one, hold) for one in some])
         return [self._path(one, hold) for one in files]
 
     def _path(self, one: DataFile, hold: Hold) -> Path:
         return self._cache.path(one.path, one.content_sha256, lambda: self._objects.get(one.path).data, hold=hold)
-
-    def _pool(self) -> Together:
-        if self._process != os.getpid():
-            # The threads of the parent are not in a forked child.
-            self._together, self._process = Together(), os.getpid()
-        return self._together
 
 
 def _loads(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from ontologia.base.canonical import sha256_json
@@ -53,6 +54,8 @@ class Schema:
     catalog: Catalog = field(default_factory=Catalog)
     dropped: tuple[Dropped, ...] = ()
     next_type_id: int = 1
+    parent: str | None = None
+    """The hash of the state that this one followed."""
 
     @property
     def types(self) -> list[TypeName]:
@@ -62,14 +65,14 @@ class Schema:
         """With a type that is new or has changed."""
         types: dict[TypeName, StoredType] = {**self.catalog.types, (stored.kind, stored.name): stored}
         following = max(self.next_type_id, stored.type_id + 1)
-        return Schema(Catalog(types, self.catalog.epoch + 1), self.dropped, following)
+        return Schema(Catalog(types, self.catalog.epoch + 1), self.dropped, following, self.parent)
 
     def without_type(self, stored: StoredType, head: int, now: datetime, *, purge: bool) -> Schema:
         """Without a type that is dropped."""
         types = {name: kept for name, kept in self.catalog.types.items() if kept.type_id != stored.type_id}
         born = stored.versions[0].since_commit
         mark = Dropped(stored.kind, stored.name, stored.type_id, born, head, now.isoformat(), purge)
-        return Schema(Catalog(types, self.catalog.epoch + 1), (*self.dropped, mark), self.next_type_id)
+        return Schema(Catalog(types, self.catalog.epoch + 1), (*self.dropped, mark), self.next_type_id, self.parent)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -77,9 +80,10 @@ class Schema:
             "next_type_id": self.next_type_id,
             "types": [_type_record(self.catalog.types[name]) for name in self.types],
             "dropped": [one.to_json() for one in self.dropped],
+            "parent": self.parent,
         }
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """The hash that the head names this state by."""
         return sha256_json(self.to_json())
@@ -89,7 +93,7 @@ class Schema:
         stored = [_read_type(one) for one in record["types"]]
         types: dict[TypeName, StoredType] = {(one.kind, one.name): one for one in stored}
         dropped = tuple(Dropped.from_json(one) for one in record["dropped"])
-        return cls(Catalog(types, record["epoch"]), dropped, record["next_type_id"])
+        return cls(Catalog(types, record["epoch"]), dropped, record["next_type_id"], record["parent"])
 
     def public_records(self, changed: Iterable[TypeName], now: datetime) -> dict[str, dict[str, Any]]:
         """The records of the public layout that say the same: always the lists, version histories where changed."""

@@ -20,7 +20,7 @@ from ontologia.objects.cache import DiskCache
 from ontologia.objects.holds import Hold
 from ontologia.store.objects.merging import Unmergeable, merge
 from ontologia.store.objects.records import DataFile
-from ontologia.store.objects.runs import KnownFiles, Run
+from ontologia.store.objects.runs import Run, Selections
 
 _SPARE = 4
 """So many files more than there would be segments are read as they are: that costs less than folding per commit."""
@@ -45,7 +45,7 @@ class Segments:
         self._cache = cache
         self._largest = largest
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, str, int | None], KnownFiles] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str, int | None], Selections] = OrderedDict()
         self._unfoldable: set[str] = set()
 
     def fold(self, files: Sequence[DataFile], locate: Locate, *, hold: Hold | None = None) -> list[Part]:
@@ -66,7 +66,7 @@ class Segments:
         first = files[0]
         with self._lock:
             place = (first.kind, first.type_name, first.schema_version_id)
-            known = self._known.setdefault(place, KnownFiles(self._largest))
+            known = self._known.setdefault(place, Selections(self._largest))
             self._known.move_to_end(place)
             if len(self._known) > _TYPES:
                 self._known.popitem(last=False)

@@ -171,6 +171,7 @@ class ObjectsWriter:
 
     def seal(self) -> bool:
         """Put a changed catalog in force without a commit: the head keeps its number."""
+        self._follow()
         now = self._now().isoformat()
         runtime = self._backend.config.runtime_id
         self._backend.together.all(self._schema_tasks())
@@ -194,6 +195,11 @@ class ObjectsWriter:
             return False
         return True
 
+    def _follow(self) -> None:
+        """A catalog that has changed says which one it follows."""
+        if self._schema is not self._before:
+            self._schema = replace(self._schema, parent=self._seen.head.catalog)
+
     def _schema_tasks(self) -> list[Callable[[], object]]:
         """Writing the catalog record that the head will name, and the public ones beside it."""
         if self._schema is self._before and not self._behind:
@@ -209,6 +215,7 @@ class ObjectsWriter:
 
     def publish(self, metadata: dict[str, str]) -> Commit:
         commit_id, created = self.head + 1, self._now()
+        self._follow()
         encoded = self._encoded(commit_id)
         manifest = Manifest(
             commit_id,
@@ -295,13 +302,20 @@ class ObjectsWriter:
         """Whether a head that others moved on from ours has ours among its ancestors."""
         if head.store_id != following.store_id or head.commit_id < following.commit_id:
             return False
-        if head.commit_id == following.commit_id and following.commit_id == self.head:
-            return head.catalog == following.catalog
+        if following.commit_id == self.head:
+            return self._has_catalog(head.catalog)
         path = head.manifest_path
         while path is not None and path != following.manifest_path:
             manifest = self._backend.manifests.by_path(path)
             path = manifest.parent_manifest_path if manifest.commit_id > following.commit_id else None
         return path is not None
+
+    def _has_catalog(self, sha256: str | None) -> bool:
+        """Whether a catalog is ours, or goes back to it."""
+        while sha256 is not None and sha256 != self._schema.sha256:
+            found = self._backend.recorded_schema(sha256)
+            sha256 = found.parent if found.catalog.epoch > self._schema.catalog.epoch else None
+        return sha256 is not None
 
     def _clean_up(self, paths: Sequence[str]) -> None:
         """Remove what an attempt that surely failed has uploaded; what stays is harmless."""
