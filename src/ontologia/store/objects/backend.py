@@ -20,6 +20,7 @@ from ontologia.errors import (
     IntegrityError,
     LockContentionError,
     NotFoundError,
+    OntologiaError,
     RefusedError,
     SchemaError,
 )
