@@ -101,7 +101,7 @@ def same(mine: Any, theirs: Any, slack: float) -> bool:
             return abs(mine - theirs) <= slack
         # Beyond the largest float, the order of adding decides between infinite and finite.
         return slack == math.inf or mine == theirs or (math.isnan(mine) and math.isnan(theirs))
-    return type(mine) is type(theirs) and mine == theirs and repr(mine) == repr(theirs)
+    return type(mine) is type(theirs) and mine == theirs and str(mine) == str(theirs)
 
 
 def slack_of(one: Aggregate, some: Sequence[Row]) -> float:

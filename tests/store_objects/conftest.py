@@ -29,7 +29,7 @@ def store(bucket: Bucket) -> Bucket:
     return cast(bucket, "empty", lambda made: new_store(made.uri, made.config))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
     """Where processes come from that are to be killed."""
     with Nursery() as found:

@@ -155,11 +155,10 @@ def everything(onto: Ontology) -> dict[str, Any]:
     asked: list[Any] = [query.entities(Customer), query.entities(Product)]
     asked += [query.relations(Subscription), query.relations(Stint)]
     for one in asked:
-        windows = {"latest": one, "history": one.with_history()}
-        windows |= {f"as of {n}": one.as_of(n) for n in range(8)} | {f"since {n}": one.history_since(n) for n in (0, 3)}
-        for window, rows in windows.items():
+        windows = {"latest": one, "history": one.with_history(), "since 3": one.history_since(3)}
+        for window, rows in (windows | {f"as of {n}": one.as_of(n) for n in (0, 2, 4, 5, 9)}).items():
             answers[f"{one.cls.__name__} {window}"] = [(repr(thing), thing.meta()) for thing in rows]
-            answers[f"{one.cls.__name__} {window} count"] = rows.count()
+        answers[f"{one.cls.__name__} counts"] = [one.count(), one.as_of(3).count(), one.with_history().count()]
     gold = query.relations(Subscription).where(left(Subscription).tier == "Gold")
     answers["gold ends"] = [row.meta().right_key for row in gold]
     commits = onto.list_commits()
@@ -174,7 +173,7 @@ def everything(onto: Ontology) -> dict[str, Any]:
 def customers(onto: Ontology) -> list[Any]:
     """All that can be asked about customers, window by window; the last few windows are empty."""
     query = onto.query().entities(Customer)
-    windows = [query, query.with_history(), *map(query.as_of, range(12)), *map(query.history_since, range(12))]
+    windows = [query, query.with_history(), *map(query.as_of, (0, 1, 2, 3, 9)), *map(query.history_since, (0, 1, 2, 9))]
     return [[(repr(one), one.meta()) for one in window] for window in windows]
 
 

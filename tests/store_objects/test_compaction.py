@@ -372,6 +372,22 @@ def test_a_head_that_moved_meanwhile_stops_it_before_the_index(here: World, tmp_
     assert here.onto.verify() == []
 
 
+def test_a_head_that_moved_stops_it_though_the_index_is_as_it_was(here: World, tmp_path: Path) -> None:
+    three(here)
+    before = here.storage.get(CUSTOMERS)
+    with here.stranger(tmp_path / "other") as other:
+
+        def intrude() -> None:
+            here.storage.delete("meta/locks/ontology_write.json")
+            here.storage.delete("meta/schema/types.json")
+            write(other, Customer(id="a", name="meanwhile"))
+
+        here.interfere("put", "snapshots/*", after=intrude)
+        with pytest.raises(HeadMismatchError, match="from commit 3 to 4"):
+            here.onto.compact("Customer", apply=True)
+    assert here.storage.get(CUSTOMERS) == before
+
+
 def test_a_lease_that_runs_out_meanwhile_stops_it_before_the_index(here: World) -> None:
     three(here)
     before = here.read(CUSTOMERS)

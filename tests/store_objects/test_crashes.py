@@ -350,5 +350,6 @@ def test_a_migration_killed_halfway_leaves_the_old_type_or_the_new_one(
         }
         assert [one.cents for one in onto.query().entities(new).as_of(3)] == [200, 1000]
         assert [stored.current.version for stored in onto.stored_types()] == [3 if step == "second" else 4]
-        assert write(onto, new(id="c", owner="C" if step == "second" else ["C"], cents=3)) == before + 2
+        late = AccountInCents(id="c", owner="C", cents=3)
+        assert write(onto, late if step == "second" else AccountWithOwners(id="c", owner=["C"], cents=3)) == before + 2
         sound(onto)

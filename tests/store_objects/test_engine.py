@@ -379,19 +379,23 @@ assert count() == 60
 child = os.fork()
 if child == 0:
     assert count() == 60
+    assert engine._database._process == os.getpid()
     DiskCache(root, "s", size).forget("")
     assert count(files[:12]) == 36
     print("child", flush=True)
     os._exit(0)
 print(os.waitpid(child, 0)[1])
-idle = os.fork()
-if idle == 0:
-    sys.exit(0)
-print(os.waitpid(idle, 0)[1])
+for forget in (False, True):
+    idle = os.fork()
+    if idle == 0:
+        if forget:
+            del engine
+        sys.exit(0)
+    print(os.waitpid(idle, 0)[1])
 assert count() == 60
 """
     output, _ = run(child, tmp_path, 10**9, 10**9).communicate(timeout=60)
-    assert output == "child\n0\n0\n"
+    assert output == "child\n0\n0\n0\n"
 
 
 @pytest.mark.parametrize("largest", [10**9, 100], ids=["local files", "files in place"])

@@ -7,6 +7,7 @@ known. The log decides whether that was the truth.
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -173,6 +174,21 @@ def test_nothing_that_fails_after_the_swap_fails_the_commit(world: World, method
     assert noted(world.onto, 3) == 3
     assert world.onto.verify_index() == []
     assert {one.name for one in world.onto.query().entities(Customer)} == {"3"}
+
+
+def test_a_cache_that_is_gone_after_the_swap_fails_no_commit(world: World) -> None:
+    noted(world.onto, 1)
+    folder = Path(str(world.config.s3_cache_dir))
+
+    def spoil() -> None:
+        shutil.rmtree(folder)
+        folder.write_text("not a folder any more")
+
+    world.objects.add(Fault("replace", HEAD, after=spoil))
+    assert noted(world.onto, 2) == 2
+    folder.unlink()
+    folder.mkdir()
+    assert world.log() == [(1, "1"), (2, "2")]
 
 
 def test_a_list_of_types_that_cannot_be_fetched_costs_no_commit(world: World) -> None:

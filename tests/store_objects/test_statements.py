@@ -37,8 +37,7 @@ from ontologia.store.objects.statements import (
 from ontologia.store.rows import Row
 from ontologia.testing.strategies import predicates
 
-often = settings(
-    max_examples=2 * settings().max_examples,
+usually = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 
@@ -154,7 +153,7 @@ class Told:
         self._folder.cleanup()
 
 
-@often
+@usually
 @given(stories(), st.data())
 def test_every_window_over_files_is_the_window_over_rows(
     database: duckdb.DuckDBPyConnection, story: Story, data: st.DataObject
@@ -168,7 +167,7 @@ def test_every_window_over_files_is_the_window_over_rows(
             assert run(database, scanned(history, scan)) == expected(history, scan), scan
 
 
-@often
+@usually
 @given(stories(), st.data())
 def test_figures_over_files_are_those_over_rows(
     database: duckdb.DuckDBPyConnection, story: Story, data: st.DataObject
@@ -197,7 +196,7 @@ def test_figures_over_files_are_those_over_rows(
         assert list(map(repr, found)) == list(map(repr, wanted))
 
 
-@often
+@usually
 @given(stories(), st.data())
 def test_raw_rows_are_all_rows_of_the_window(
     database: duckdb.DuckDBPyConnection, story: Story, data: st.DataObject
@@ -214,7 +213,7 @@ def test_raw_rows_are_all_rows_of_the_window(
         assert run(database, statement) == expected(history, Scan("relation", "Link", window, lookup=lookup))
 
 
-@often
+@usually
 @given(stories(), st.sampled_from([THING, LINK]), st.data())
 def test_writers_find_current_rows_and_identities(
     database: duckdb.DuckDBPyConnection, story: Story, spec: TypeSpec, data: st.DataObject
@@ -234,7 +233,7 @@ def test_writers_find_current_rows_and_identities(
         assert run(database, current) == [latest[one] for one in sorted(wanted) if one in latest]
 
 
-@often
+@usually
 @given(stories())
 def test_a_commit_tells_what_it_inserted_and_what_it_updated(database: duckdb.DuckDBPyConnection, story: Story) -> None:
     with Told(story) as history:

@@ -52,7 +52,7 @@ class DiskCache:
         self._finalizer = weakref.finalize(self, _remove_spare, self._process, spare)
 
     def _here(self) -> None:
-        if False:
+        if self._process != os.getpid():
             self._begin()
 
     @property

@@ -22,7 +22,6 @@ from ontologia.errors import (
     NotFoundError,
     OntologiaError,
     RefusedError,
-    SchemaError,
 )
 from ontologia.objects.cache import DiskCache
 from ontologia.objects.port import Missing, Objects, Together
@@ -238,7 +237,7 @@ class ObjectsBackend:
         holder = self._lock.holder()
         try:
             problems = [problem.message for problem in self.verify_index()]
-        except (IntegrityError, SchemaError) as error:
+        except OntologiaError as error:
             problems = [error.message]
         return {
             "backend": self.objects.uri.partition(":")[0],

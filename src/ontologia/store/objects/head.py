@@ -102,7 +102,7 @@ class HeadPointer:
             try:
                 held = self._objects.get(keys.HEAD)
                 head = decode(held.data, keys.HEAD, Head.from_json)
-                if head == following:
+                if head.to_json() == following.to_json():
                     return SeenHead(head, held.etag)
                 if held.etag == seen.etag:
                     return None

@@ -141,36 +141,38 @@ class DataFile:
     def covers(self, commit_id: int) -> bool:
         return self.min_commit_id <= commit_id <= self.max_commit_id
 
-    def _extras(self) -> dict[str, Any]:
-        extras: dict[str, Any] = {
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
             "row_count": self.row_count,
             "schema_version_id": self.schema_version_id,
             "content_sha256": self.content_sha256,
             "size": self.size,
             "updated": self.updated,
-            "min_key": None if self.min_key is None else list(self.min_key),
-            "max_key": None if self.max_key is None else list(self.max_key),
-            "stats": {name: list(bounds) for name, bounds in self.stats.items()} or None,
         }
-        return {name: value for name, value in extras.items() if value is not None}
+        return {name: value for name, value in facts.items() if value is not None}
 
     def to_json(self) -> dict[str, Any]:
-        """As in a manifest."""
+        """As in a manifest, which is for ever: without bounds, because they are values that a purge must remove."""
         return {
             "kind": self.kind,
             "type_name": self.type_name,
             "path": self.path,
             "min_commit_id": self.min_commit_id,
             "max_commit_id": self.max_commit_id,
-        } | self._extras()
+        } | self._facts()
 
     def to_entry(self) -> dict[str, Any]:
         """As in the index of its type."""
-        return {
+        entry: dict[str, Any] = {
             "min_commit_id": self.min_commit_id,
             "max_commit_id": self.max_commit_id,
             "path": self.path,
-        } | self._extras()
+        }
+        if self.min_key is not None and self.max_key is not None:
+            entry |= {"min_key": list(self.min_key), "max_key": list(self.max_key)}
+        if self.stats:
+            entry["stats"] = {name: list(bounds) for name, bounds in self.stats.items()}
+        return entry | self._facts()
 
     def entry_text(self) -> str:
         """The entry as canonical JSON."""
