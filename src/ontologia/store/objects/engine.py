@@ -143,6 +143,8 @@ class Engine:
 
     def _culprit(self, text: str, statement: Sql) -> OntologiaError:
         """The error that names the file that cannot be read; nothing of it is kept."""
+        from ontologia.store.objects.remote import damaged
+
         for scanned in _scanned(statement):
             for part in scanned.parts:
                 if not part.path.exists():

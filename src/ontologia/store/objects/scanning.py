@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ontologia.config import OntologiaConfig
 from ontologia.objects.cache import DiskCache
@@ -17,8 +18,10 @@ from ontologia.objects.port import Objects, Together
 from ontologia.query.sql import Sql
 from ontologia.store.objects.database import as_pattern
 from ontologia.store.objects.records import DataFile
-from ontologia.store.objects.remote import RemoteFiles
 from ontologia.store.objects.segments import Part, Segments
+
+if TYPE_CHECKING:
+    from ontologia.store.objects.remote import RemoteFiles
 
 _READ = "read_parquet(?, union_by_name = true, hive_partitioning = false)"
 _SEGMENT_FACTOR = 4
@@ -60,6 +63,9 @@ class Scans:
         scanned = self._local(small)
         if not large:
             return Sql(_READ, (scanned,))
+        # Loads much of pyarrow, which most stores never need.
+        from ontologia.store.objects.remote import RemoteFiles
+
         name = f"onto_remote_{next(self._names)}"
         scanned.remote[name] = RemoteFiles(self._objects, self._cache, large)
         if not small:
