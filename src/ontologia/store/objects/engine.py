@@ -21,14 +21,15 @@ from ontologia.objects.cache import DiskCache
 from ontologia.objects.port import Objects, Together
 from ontologia.query.sql import NotNative, Sql
 from ontologia.store.objects.database import Database
-from ontologia.store.objects.merging import unreadable
+from ontologia.store.objects.merging import damaged, unreadable
 from ontologia.store.objects.records import DataFile
-from ontologia.store.objects.remote import RemoteFiles, damaged
 from ontologia.store.objects.results import Lengths, Row, begin, first_row
 from ontologia.store.objects.scanning import Scanned, Scans
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ontologia.store.objects.remote import RemoteFiles
 
 T = TypeVar("T")
 
@@ -143,8 +144,6 @@ class Engine:
 
     def _culprit(self, text: str, statement: Sql) -> OntologiaError:
         """The error that names the file that cannot be read; nothing of it is kept."""
-        from ontologia.store.objects.remote import damaged
-
         for scanned in _scanned(statement):
             for part in scanned.parts:
                 if not part.path.exists():

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ontologia.errors import IntegrityError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -77,3 +79,12 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         rows, size = rows + len(batch), size + batch.nbytes
     if group:
         yield group
+
+
+def damaged(key: str, reason: str) -> IntegrityError:
+    """The error for a data file that cannot be read as such."""
+    return IntegrityError(
+        f"The data file {key} cannot be read ({reason.splitlines()[0] if reason else 'no reason given'}).",
+        hint="`onto verify` tells what else is wrong; restore the object from a backup.",
+        key=key,
+    )

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as arrow_dataset
 import pyarrow.fs as arrow_fs
 
-from ontologia.errors import IntegrityError
 from ontologia.objects.cache import DiskCache
 from ontologia.objects.port import Objects
+from ontologia.store.objects.merging import damaged
 from ontologia.store.objects.records import DataFile
 
 _TAIL = 65_536
@@ -46,15 +46,6 @@ class RemoteFiles:
         except (pa.ArrowException, OSError) as error:
             raise damaged(", ".join(self.keys), str(error)) from error
         self.dataset: Any = arrow_dataset.FileSystemDataset(groups, schema, form, filesystem)
-
-
-def damaged(key: str, reason: str) -> IntegrityError:
-    """The error for a data file that cannot be read as such."""
-    return IntegrityError(
-        f"The data file {key} cannot be read ({reason.splitlines()[0] if reason else 'no reason given'}).",
-        hint="`onto verify` tells what else is wrong; restore the object from a backup.",
-        key=key,
-    )
 
 
 def _size(objects: Objects, one: DataFile) -> int:
