@@ -45,8 +45,9 @@ format: $(READY) ## Rewrite the code in the project's format
 docs: $(READY) ## Write the reference pages from the code
 	$(BIN)/python docs/build_reference.py
 
-bench: $(READY) ## Measure the store against raw sqlite3
+bench: $(READY) ## Measure the store against raw sqlite3, bare S3 requests and raw DuckDB
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/objects.py
 
 soak: $(READY) ## Run the slow tests, with many more examples
 	HYPOTHESIS_PROFILE=soak $(BIN)/pytest -n auto -m soak
