@@ -6,9 +6,9 @@ Tests tamper with objects here, and read back what was really written.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,27 +48,20 @@ class Bucket:
         name, _, prefix = self.uri.removeprefix("s3://").partition("/")
         return name, prefix
 
-    @contextmanager
-    def _client(self) -> Generator[Any]:
-        client = s3server.client(str(self.config.s3_endpoint_url))
-        try:
-            yield client
-        finally:
-            client.close()
+    @property
+    def _client(self) -> Any:
+        return _client(str(self.config.s3_endpoint_url))
 
     def tags(self, under: str = "") -> dict[str, str]:
         """Every object whose key begins so, with its tag."""
         name, prefix = self._place
-        with self._client() as server:
-            pages = server.get_paginator("list_objects_v2").paginate(Bucket=name, Prefix=f"{prefix}/{under}")
-            return {
-                one["Key"].removeprefix(f"{prefix}/"): one["ETag"] for page in pages for one in page.get("Contents", ())
-            }
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=name, Prefix=f"{prefix}/{under}")
+        found = [one for page in pages for one in page.get("Contents", ())]
+        return {one["Key"].removeprefix(f"{prefix}/"): one["ETag"] for one in found}
 
     def bytes(self, key: str) -> bytes:
         name, prefix = self._place
-        with self._client() as server:
-            return server.get_object(Bucket=name, Key=f"{prefix}/{key}")["Body"].read()
+        return self._client.get_object(Bucket=name, Key=f"{prefix}/{key}")["Body"].read()
 
     def read(self, key: str) -> Any:
         return json.loads(self.bytes(key))
@@ -76,13 +69,11 @@ class Bucket:
     def write(self, key: str, value: Any) -> None:
         name, prefix = self._place
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
-        with self._client() as server:
-            server.put_object(Bucket=name, Key=f"{prefix}/{key}", Body=body)
+        self._client.put_object(Bucket=name, Key=f"{prefix}/{key}", Body=body)
 
     def delete(self, key: str) -> None:
         name, prefix = self._place
-        with self._client() as server:
-            server.delete_object(Bucket=name, Key=f"{prefix}/{key}")
+        self._client.delete_object(Bucket=name, Key=f"{prefix}/{key}")
 
     def head(self) -> int:
         return self.read(HEAD)["commit_id"]
@@ -93,6 +84,12 @@ class Bucket:
 
     def with_settings(self, **settings: Any) -> Bucket:
         return Bucket(self.uri, self.config.model_copy(update=settings))
+
+
+@cache
+def _client(endpoint: str) -> Any:
+    """One client for all tests of a process: making one takes longer than most requests."""
+    return s3server.client(endpoint)
 
 
 def environment(config: OntologiaConfig) -> dict[str, str]:

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 from store_objects.broken import ChaoticObjects
@@ -162,6 +163,7 @@ def batches(place: Place) -> None:
 
 def serve() -> None:
     """Fork a process for each request to start one, and say how it ended to whoever waits for it."""
+    import_module("pandas")  # which pyarrow loads at the first write: once here, not in every process
     for line in sys.stdin:
         match json.loads(line):
             case ["start", pipe, verb, *arguments]:

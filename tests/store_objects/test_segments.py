@@ -97,7 +97,7 @@ def test_a_new_file_does_not_refold_the_others(tmp_path: Path, objects: CountedO
     assert len(objects.reads) == 199
     segments = [path for path in (tmp_path / "s" / "derived").iterdir() if path.suffix == ".parquet"]
     rewritten = sum(pq.read_metadata(path).num_rows for path in segments)
-    assert rewritten < 199 * math.log2(199)
+    assert rewritten < 2 * 199 * math.log2(199)
 
 
 def test_a_window_reads_no_file_beyond_it(tmp_path: Path, objects: CountedObjects) -> None:

@@ -25,6 +25,9 @@ _ANSWERS = 8
 _GUESSED_ROW_BYTES = 200
 _GUESSED_ROWS = 1000
 
+_RATIO = 3
+"""How many times the rows of the next a segment has at least: fewer segments to read, more rows to rewrite."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -116,7 +119,7 @@ class KnownFiles:
     def _belong(self, earlier: Run, later: Run) -> bool:
         last, first = earlier.members[-1], later.members[0]
         return (
-            earlier.rows <= 2 * later.rows
+            earlier.rows <= _RATIO * later.rows
             and earlier.size + later.size <= self._largest
             and last.schema_version_id is not None
             and last.schema_version_id == first.schema_version_id

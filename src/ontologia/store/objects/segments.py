@@ -1,10 +1,10 @@
 """Local folding: many small files that are read together become few larger ones, on disk beside what was fetched.
 
-The files of a type are an append-only list, and segments are made over it as a binary counter counts: the last two are
-merged while the earlier has at most twice the rows of the later. So there are O(log rows) segments, a row is rewritten
-O(log rows) times, and which segments there may be follows from the list alone: no process needs to tell another. A
-segment holds exactly the rows of its members, oldest first, in all their columns; one with a member that is not wanted
-is never used. A segment that is gone is made again from its parts.
+The files of a type are an append-only list, and segments are made over it somewhat as a counter counts: the last two
+are merged while the earlier has at most three times the rows of the later. So there are O(log rows) segments, a row is
+rewritten O(log rows) times, and which segments there may be follows from the list alone: no process needs to tell
+another. A segment holds exactly the rows of its members, oldest first, in all their columns; one with a member that is
+not wanted is never used. A segment that is gone is made again from its parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ontologia.store.objects.merging import Unmergeable, merge
 from ontologia.store.objects.records import DataFile
 from ontologia.store.objects.runs import Run, Selections
 
-_SPARE = 4
+_SPARE = 3
 """So many files more than there would be segments are read as they are: that costs less than folding per commit."""
 _TYPES = 256
 
