@@ -186,6 +186,10 @@ class Ontology:
         """Plan to write wrong indices anew from the manifests; with `apply` do it. Object storage only."""
         return self._maintenance("repair_index").repair_index(apply=apply, progress=progress)
 
+    def repair_schema(self, *, apply: bool = False) -> tuple[str, ...]:
+        """Objects with the public records about types that are not what they should be; with `apply` written anew."""
+        return self._maintenance("repair_schema").repair_schema(apply=apply)
+
     def gc(self, *, grace: timedelta = GRACE, apply: bool = False, progress: Progress | None = None) -> Cleanup:
         """Plan to remove what no reader needs any more; with `apply` do it. Object storage only."""
         return self._maintenance("gc").gc(grace=grace, apply=apply, progress=progress)

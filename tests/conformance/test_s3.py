@@ -17,11 +17,11 @@ from ontologia.store.objects.initialise import initialise
 from ontologia.testing.conformance import OpenStore, StoreConformance
 
 
-@pytest.fixture
-def settings_in_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def set_settings(monkeypatch: pytest.MonkeyPatch, endpoint: str, folder: Path) -> None:
     """Tests make settings of their own: where the server is comes from the environment, as it would for users."""
+    monkeypatch.setenv("ONTOLOGIA_S3_ENDPOINT_URL", endpoint)
     monkeypatch.setenv("ONTOLOGIA_S3_REGION", "us-east-1")
-    monkeypatch.setenv("ONTOLOGIA_S3_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("ONTOLOGIA_S3_CACHE_DIR", str(folder / "cache"))
 
 
 def opener(uri: str) -> Iterator[OpenStore]:
@@ -45,9 +45,9 @@ class TestS3(StoreConformance):
 
     @pytest.fixture
     def open_store(
-        self, s3_endpoint: str, s3_uri: str, settings_in_environment: None, monkeypatch: pytest.MonkeyPatch
+        self, s3_endpoint: str, s3_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> Iterator[OpenStore]:
-        monkeypatch.setenv("ONTOLOGIA_S3_ENDPOINT_URL", s3_endpoint)
+        set_settings(monkeypatch, s3_endpoint, tmp_path)
         yield from opener(s3_uri)
 
 
@@ -56,7 +56,7 @@ class TestMoto(StoreConformance):
 
     @pytest.fixture
     def open_store(
-        self, moto_endpoint: str, moto_uri: str, settings_in_environment: None, monkeypatch: pytest.MonkeyPatch
+        self, moto_endpoint: str, moto_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> Iterator[OpenStore]:
-        monkeypatch.setenv("ONTOLOGIA_S3_ENDPOINT_URL", moto_endpoint)
+        set_settings(monkeypatch, moto_endpoint, tmp_path)
         yield from opener(moto_uri)

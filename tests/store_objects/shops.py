@@ -106,7 +106,7 @@ def numbers(onto: Ontology, at: int | None = None) -> set[int]:
     if at is not None:
         customers, products, edges = customers.as_of(at), products.as_of(at), edges.as_of(at)
     found = {int(one.tier.removeprefix("tier-")) for one in customers}
-    return found | {int(one.price) for one in products} | {one.seats for one in edges}
+    return found | {int(one.price) for one in products} | {row["seats"] for row in edges.rows()}
 
 
 def later(uri: str, config: OntologiaConfig, **options: Any) -> Ontology:

@@ -352,3 +352,17 @@ def test_looking_takes_one_request_for_a_type_and_three_more(s3_uri: str, s3_con
     assert onto.repair_index(apply=True).written == (CUSTOMERS,)
     assert onto.verify_index() == []
     onto.close()
+
+
+def test_a_lost_list_of_types_is_written_anew_by_a_command_of_its_own(here: World) -> None:
+    """What checks and repairs of indices refuse to work without."""
+    three(here)
+    before = here.read(TYPES)
+    here.storage.put(TYPES, b"nope")
+    with pytest.raises(SchemaError):
+        here.onto.repair_index(apply=True)
+    assert here.onto.repair_schema() == (TYPES,)
+    assert here.onto.repair_schema(apply=True) == (TYPES,)
+    assert here.read(TYPES) | {"updated_at": None} == before | {"updated_at": None}
+    assert here.onto.repair_schema(apply=True) == ()
+    assert here.onto.repair_index(apply=True).problems == ()

@@ -227,6 +227,19 @@ def test_integers_of_any_length_are_in_the_payload(value: int) -> None:
         assert json.loads(text)["age"] == value
 
 
+def test_infinite_floats_are_in_the_payload_as_inside_json_fields() -> None:
+    spec = TypeSpec(
+        "entity", "T", (FieldSpec("id", "str", Kind.TEXT, primary_key=True), FieldSpec("x", "float", Kind.FLOAT))
+    )
+    texts = payloads(spec, [("a", "b", "c"), (float("inf"), 1e16, float("-inf")), (None, None, None)])
+    assert [json.loads(text)["x"] for text in texts] == [
+        {"$type": "float", "$value": "inf"},
+        1e16,
+        {"$type": "float", "$value": "-inf"},
+    ]
+    assert [values_of(spec, text)["x"] for text in texts] == [float("inf"), 1e16, float("-inf")]
+
+
 @given(st.lists(rows(), min_size=1, max_size=5))
 def test_rows_come_back_from_a_file_as_they_went_in(
     database: duckdb.DuckDBPyConnection, tmp_path_factory: pytest.TempPathFactory, some: list[dict[str, Any]]
@@ -261,7 +274,9 @@ def test_moments_at_the_ends_of_the_calendar_are_kept(database: duckdb.DuckDBPyC
     made = built(spec, some)
     assert [row[1:] for row in read_back(database, spec, made, tmp_path)] == some
     assert values_of(spec, table_of(made).column("fields_json")[0].as_py())["at"].isoformat() == moments[0].isoformat()
-    assert table_of(made).column("clock").to_pylist()[:2] == [time(10), time(11, 59, 59, 999999)]
+    clocks = table_of(made).column("clock")
+    assert clocks.to_pylist()[:2] == [time(10), time(11, 59, 59, 999999)]
+    assert clocks.cast(pa.int64()).to_pylist()[:2] == [36_000_000_000, 43_199_999_999]
 
 
 def test_a_file_of_a_hundred_thousand_rows_has_row_groups_and_the_bounds_of_all_blocks() -> None:

@@ -95,6 +95,16 @@ def test_a_file_beside_the_bounds_is_left_out(predicate: Predicate) -> None:
     assert (matching([file], COLUMNS, predicate) == ()) == left_out
 
 
+@pytest.mark.parametrize(
+    "predicate",
+    [of("text").startswith("m"), of("text").startswith("mn"), of("text").startswith(""), of("text") >= "mnp"],
+    ids=repr,
+)
+def test_a_file_within_the_bounds_is_read(predicate: Predicate) -> None:
+    file = file_of([plain_row(text="mno"), plain_row(id="l", text="mnp")])
+    assert matching([file], COLUMNS, predicate) == (file,)
+
+
 def test_bounds_of_another_program_in_another_form_are_not_used() -> None:
     file = replace(file_of([plain_row()]), stats={"datetime": ("2026-06-01", "2026-06-01"), "int": ("5", "5")})
     for predicate in (of("datetime") > datetime(2027, 1, 1, tzinfo=UTC), of("int") == 9):

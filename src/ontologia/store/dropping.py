@@ -13,7 +13,7 @@ from ontologia.model.spec import TypeKind
 from ontologia.query.aggregates import count
 from ontologia.query.plan import Aggregation, Scan
 from ontologia.store.catalog import Catalog
-from ontologia.store.protocol import Backend
+from ontologia.store.protocol import Backend, Snapshot
 from ontologia.store.retrying import with_fresh_heads
 
 
@@ -44,12 +44,14 @@ class Dropping:
         """What would be dropped now."""
         with self._backend.snapshot() as snapshot:
             drop = _plan(snapshot.catalog(), kind, name, snapshot.head(), purge=purge)
-            aggregation = Aggregation(Scan(drop.kind, name), (), (("n", count()),))
-            return replace(drop, current_rows=snapshot.aggregate(aggregation)[0]["n"])
+            return replace(drop, current_rows=_count(snapshot, drop.kind, name))
 
     def apply(self, kind: str, name: str, token: str | None, *, purge: bool) -> Drop:
         """Drop what the token stands for."""
-        return with_fresh_heads(lambda: self._apply(kind, name, token, purge=purge))
+        with self._backend.snapshot() as snapshot:
+            stored = snapshot.catalog().types.get((kind, name)) if kind in ("entity", "relation") else None
+            rows = 0 if stored is None else _count(snapshot, stored.kind, name)
+        return with_fresh_heads(lambda: replace(self._apply(kind, name, token, purge=purge), current_rows=rows))
 
     def _apply(self, kind: str, name: str, token: str | None, *, purge: bool) -> Drop:
         with self._backend.write() as writer:
@@ -67,6 +69,10 @@ class Dropping:
             removed = writer.drop(writer.catalog().get(drop.kind, name), purge=purge)
             gone = writer.seal()
         return replace(drop, applied=True, removed_rows=removed, lingering=not gone)
+
+
+def _count(snapshot: Snapshot, kind: TypeKind, name: str) -> int:
+    return snapshot.aggregate(Aggregation(Scan(kind, name), (), (("n", count()),)))[0]["n"]
 
 
 def _plan(catalog: Catalog, kind: str, name: str, head: int, *, purge: bool) -> Drop:

@@ -110,6 +110,10 @@ def verify(invocation: Invocation) -> int:
         if not wrong:
             click.echo(f"{click.style('ok', fg='green')}: {plural(head or 0, 'commit')}, every hash fits.")
     if wrong and not invocation.as_json:
+        if all(finding.code == "index" for finding in wrong):
+            invocation.note("What was committed is whole; an index does not lead to all of it.")
+            invocation.note("  help: Run `onto index repair --apply`.")
+            return exits.UNHEALTHY
         first = next((finding.commit_id for finding in wrong if finding.commit_id is not None), None)
         named = f"commit {first} is the first one concerned" if first is not None else "no commit can be named"
         invocation.note(f"The store is not what was committed: {plural(len(wrong), 'fault')}; {named}.")

@@ -12,7 +12,14 @@ import click
 
 from ontologia.cli import exits
 from ontologia.cli.invocation import Invocation, pass_invocation
-from ontologia.cli.options import apply_options, complete_types, models_option, type_option, upgraders_option
+from ontologia.cli.options import (
+    apply_option,
+    apply_options,
+    complete_types,
+    models_option,
+    type_option,
+    upgraders_option,
+)
 from ontologia.cli.progress import progress_bar
 from ontologia.cli.rendering import plural, show_facts, show_rows
 from ontologia.cli.structure import Command, Group
@@ -217,3 +224,24 @@ def drop(
         purge = " --purge-history" if done.purge else ""
         if not done.dependents:
             invocation.note(f"To do it: onto schema drop {kind} {type_name}{purge} --apply --token {done.token}")
+
+
+@schema.command()
+@apply_option
+@pass_invocation
+def repair(invocation: Invocation, *, apply: bool) -> None:
+    """Write the public records about types anew from the catalog in force (object storage only).
+
+    They are for other programs and for `onto index`: types.json, registry.json, dropped.json and the versions.
+    """
+    with invocation.open(write=apply) as store:
+        wrong = store.repair_schema(apply=apply)
+    if invocation.as_json:
+        invocation.emit_json({"written": wrong, "applied": apply})
+        return
+    for key in wrong:
+        click.echo(f"{'wrote' if apply else 'would write'} {key}")
+    if not wrong:
+        click.echo("Nothing to repair: every record says what the catalog says.")
+    elif not apply:
+        invocation.note("Nothing was changed; add --apply to do it.")

@@ -71,9 +71,10 @@ def index() -> None:
 @index.command("verify")
 @pass_invocation
 def index_verify(invocation: Invocation) -> int:
-    """Say whether the index of every type fits the head; exit code 4 when one does not.
+    """Say whether the index of every type fits the log; exit code 4 when one does not.
 
-    An index that is behind costs queries some requests and never makes them wrong.
+    An index that is behind costs queries some requests and never makes them wrong. One with entries that no commit
+    wrote, or without some, is believed: repair it.
     """
     with invocation.open() as store:
         problems = store.verify_index()
@@ -86,7 +87,9 @@ def index_verify(invocation: Invocation) -> int:
     else:
         click.echo(f"{click.style('ok', fg='green')}: every index fits commit {head}.")
     if problems and not invocation.as_json:
-        invocation.note(f"{plural(len(problems), 'problem')}; queries are right all the same.")
+        believed = any(problem.code == "wrong-entries" for problem in problems)
+        effect = "queries may miss rows" if believed else "queries are right all the same"
+        invocation.note(f"{plural(len(problems), 'problem')}; {effect}.")
         invocation.note("  help: `onto index repair --apply` writes these indices anew.")
     return exits.UNHEALTHY if problems else exits.OK
 

@@ -22,6 +22,7 @@ from ontologia.errors import (
     NotFoundError,
     OntologiaError,
     RefusedError,
+    StorageBackendError,
 )
 from ontologia.objects.cache import DiskCache
 from ontologia.objects.port import Missing, Objects, Together
@@ -88,11 +89,15 @@ class ObjectsBackend:
         _log.warning("%s: %s", self.uri, sentence)
 
     def head(self) -> SeenHead:
-        """The head now; a prefix that was initialised anew since it was opened is another store."""
+        """The head now; a prefix that was initialised anew since it was opened is another store, and refused."""
         seen = self.heads.read()
         if seen.head.store_id != self._store_id:
-            self.engine.close()
-            self._open(seen.head)
+            raise StorageBackendError(
+                f"The store at {self.uri} was emptied and initialised anew since it was opened.",
+                hint="Open it again to go on with the new one.",
+                operation="open",
+                uri=self.uri,
+            )
         return seen
 
     def schema(self, head: Head) -> Schema:
@@ -203,11 +208,11 @@ class ObjectsBackend:
                 self._types = before = (held.etag, known_types(held.data))
             return KnownTypes() if before is None else before[1]
         except Missing:
-            problem = f"{keys.TYPES} is missing."
+            found = KnownTypes(problem=f"{keys.TYPES} is missing.")
         except OntologiaError as error:
-            problem = f"{keys.TYPES} could not be read: {error.message}"
+            found = KnownTypes(problem=f"{keys.TYPES} could not be read: {error.message}")
         self._types = None
-        return KnownTypes(problem=problem)
+        return found
 
     def commit_time(self, commit_id: int) -> datetime:
         seen = self.heads.last or self.heads.read()
@@ -229,6 +234,9 @@ class ObjectsBackend:
     def repair_index(self, *, apply: bool = False, progress: Progress | None = None) -> IndexRepair:
         return repair.repair_index(self, apply=apply, progress=progress)
 
+    def repair_schema(self, *, apply: bool = False) -> tuple[str, ...]:
+        return repair.repair_schema(self, apply=apply)
+
     def gc(self, *, grace: timedelta = GRACE, apply: bool = False, progress: Progress | None = None) -> Cleanup:
         return garbage.collect(self, grace=grace, apply=apply, progress=progress)
 
@@ -236,7 +244,7 @@ class ObjectsBackend:
         head = self.head().head
         holder = self._lock.holder()
         try:
-            problems = [problem.message for problem in self.verify_index()]
+            problems = [problem.message for problem in repair.head_problems(self)]
         except OntologiaError as error:
             problems = [error.message]
         return {
@@ -257,11 +265,13 @@ class ObjectsBackend:
             "lock": None
             if holder is None
             else {"owner_id": holder.owner_id, "expires_at": holder.expires_at.isoformat()},
-            "last_index_warning": problems[0] if problems else self._warning,
+            "last_index_warning": " ".join(dict.fromkeys([*filter(None, [self._warning]), *problems[:1]])) or None,
         }
 
     def close(self) -> None:
         self.engine.close()
+        # A query that was under way when a type was purged may have fetched some of it again.
+        forget_purged(self.cache, self._schema[1].dropped)
         self.together.close()
         self.objects.close()
 

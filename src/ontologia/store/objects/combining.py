@@ -58,6 +58,7 @@ def _write(paths: Sequence[Path], target: Path) -> Any:
         "compression": "zstd",
         "use_dictionary": [name for name in names if name != PAYLOAD],
         "write_statistics": [name for name in names if name not in {PAYLOAD, BIG} and not name.endswith(":exact")],
+        "write_page_index": True,
         "store_schema": False,
     }
     with pq.ParquetWriter(target, schema, **options) as writer:

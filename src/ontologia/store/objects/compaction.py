@@ -19,7 +19,6 @@ from ontologia.store.catalog import Catalog, StoredType
 from ontologia.store.maintenance import Compaction, Rewrite
 from ontologia.store.objects import keys
 from ontologia.store.objects.combining import combine
-from ontologia.store.objects.manifests import BLOCK
 from ontologia.store.objects.publication import Tenure, tenure
 from ontologia.store.objects.records import DataFile, Head, Index
 from ontologia.store.objects.workbench import Workbench, log_between, workbench
@@ -209,9 +208,7 @@ def _misled(stored: StoredType, reason: str, commit_id: int) -> IntegrityError:
 def _write_lists(backend: ObjectsBackend, head: Head) -> None:
     """Leave lists of manifests where writers have left none; they are for speed, so nothing fails here."""
     try:
-        for first in backend.manifests.missing_blocks(head):
-            backend.manifests.between(first - 1, first + BLOCK, None, head)
-            key, data = backend.manifests.encode_block(first)
+        for key, data in backend.manifests.missing_lists(head):
             backend.objects.put(key, data)
     except (OntologiaError, Missing) as error:
         backend.warn(f"Lists of manifests were not written: {error}")

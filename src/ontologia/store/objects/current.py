@@ -54,6 +54,8 @@ class IdentityMaps:
             if newer:
                 self._take(known, stored, newer)
             known.upto = head
+            if len(known.commits) > MAPPED_ROWS:
+                self._maps.pop(stored.type_id)
             return known.commits
 
     def _take(self, known: _Map, stored: StoredType, files: Sequence[DataFile]) -> None:

@@ -18,7 +18,7 @@ from duckdb import DuckDBPyConnection
 from ontologia.config import OntologiaConfig
 from ontologia.errors import OntologiaError, StorageBackendError
 from ontologia.objects.cache import DiskCache
-from ontologia.objects.port import Objects, Together
+from ontologia.objects.port import Missing, Objects, Together
 from ontologia.query.sql import NotNative, Sql
 from ontologia.store.objects.database import Database
 from ontologia.store.objects.merging import damaged, unreadable
@@ -88,6 +88,11 @@ class Engine:
         row = self.one(Sql(f"EXPLAIN {statement.text}", statement.params))
         return [] if row is None else str(row[1]).splitlines()
 
+    def keys(self, statement: Sql) -> set[str]:
+        """The data files that a statement reads."""
+        local = {one.path for scanned in _scanned(statement) for one in scanned.files}
+        return local.union(*(files.keys for _, files in _remote(statement)))
+
     def close(self) -> None:
         self._database.close()
 
@@ -119,7 +124,11 @@ class Engine:
         try:
             yield from chunks
         except (duckdb.Error, OSError) as error:
-            raise self._failure(error, statement) from error
+            failure = self._failure(error, statement)
+            if isinstance(failure, Missing):
+                text = f"{failure} was removed while it was read"
+                failure = self._backend_error(text, "Its rows are in a snapshot by now: run the query again.")
+            raise failure from error
         finally:
             cursor.close()
 

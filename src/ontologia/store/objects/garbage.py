@@ -34,9 +34,11 @@ def collect(backend: ObjectsBackend, *, grace: timedelta, apply: bool, progress:
         head = backend.head().head
         found = Survey(backend, head, grace).leftovers(progress)
         return Cleanup(tuple(_removal(one) for one in found), head.commit_id, grace)
-    with tenure(backend) as held:
-        found = Survey(backend, held.head, grace).leftovers(progress)
-        found = _retire(held, found)
+    with tenure(backend) as begun:
+        found = Survey(backend, begun.head, grace).leftovers(progress)
+        found = _retire(begun, found)
+        # A writer that slept since before its swap must not wake up to a commit whose files are gone.
+        held = begun.fenced() if found else begun
         _forget_purged(held, found)
         _delete(held, [one.listed.key for one in found], progress)
         return Cleanup(tuple(_removal(one) for one in found), held.head.commit_id, grace, applied=True)

@@ -26,6 +26,9 @@ from ontologia.store.objects.records import Head, decode, encode
 FORMAT = 1
 """The newest format of the head that this program reads; what it adds to the public layout."""
 _TRIES = 4
+_SWAPS = 8
+"""The same replacement can succeed only once, so it may be sent as often as it takes to learn what became of it."""
+_LONGEST_PAUSE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,9 @@ class HeadPointer:
         """
         data = encode(following.to_json())
         failure: Exception | None = None
-        for attempt in range(_TRIES):
+        for attempt in range(_SWAPS):
             if attempt:
-                time.sleep(random.uniform(0.0, 0.05 * 2**attempt))  # noqa: S311 - jitter, not a secret
+                time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, _LONGEST_PAUSE)))  # noqa: S311 - jitter
             try:
                 return self._keep(SeenHead(following, self._objects.replace(keys.HEAD, data, seen.etag)))
             except (Conflict, OutcomeUnknown) as error:

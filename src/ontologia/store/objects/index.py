@@ -153,7 +153,7 @@ class IndexBook:
             self._warn(wrong)
             kept = tuple(one for one in index.entries if not _only(one, head.commit_id))
             index, covered = replace(index, entries=kept), covered - 1
-        elif covered < head.commit_id:
+        elif covered < head.commit_id and index.max_indexed_commit >= born:
             self._warn(f"The index of {index.type_name} covers commit {covered}; the head is {head.commit_id}.")
         if covered == head.commit_id:
             return index

@@ -213,12 +213,19 @@ class Lease:
     def _give_back(self) -> None:
         if self._objects.conditional_delete:
             try:
-                self._objects.delete(keys.LOCK, if_match=self._term.etag)
+                self._delete()
             except NotImplementedError:
                 self._objects.conditional_delete = False
             else:
                 return
         self._let_run_out()
+
+    def _delete(self) -> None:
+        """Once more when the response was lost: what is gone by then, or another's, is refused and left alone."""
+        try:
+            self._objects.delete(keys.LOCK, if_match=self._term.etag)
+        except OutcomeUnknown:
+            self._objects.delete(keys.LOCK, if_match=self._term.etag)
 
     def _let_run_out(self) -> None:
         """For servers without conditional delete: a lease that ends now."""

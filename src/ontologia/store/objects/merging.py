@@ -29,8 +29,9 @@ def merge(sources: Sequence[Path], target: Path) -> None:
 
     try:
         schema = pq.read_schema(sources[0]).remove_metadata()
-        # Fast to read matters more than small: the file is local, and was made to be read often.
-        with pq.ParquetWriter(target, schema, compression="snappy") as writer:
+        # Fast to read matters more than small: the file is local, and was made to be read often. For the index of
+        # pages see `parquet`: DuckDB misreads their headers without it.
+        with pq.ParquetWriter(target, schema, compression="snappy", write_page_index=True) as writer:
             for batches in _groups(_batches(sources, schema)):
                 writer.write_table(pa.Table.from_batches(batches, schema), row_group_size=GROUP_ROWS)
     except pa.ArrowException as error:

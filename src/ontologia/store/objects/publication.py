@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ontologia.errors import HeadMismatchError
@@ -48,6 +48,12 @@ class Tenure:
                 hint="Run it again; the clocks of writers must agree to within a third of s3_lease_ttl_ms.",
                 commit_id=now.head.commit_id,
             )
+
+    def fenced(self) -> Tenure:
+        """The same tenure after the head was written again: no swap that was under way can succeed any more."""
+        following = replace(self.head, fence=self.head.fence + 1)
+        self.ensure_steady()
+        return replace(self, seen=self.backend.heads.swap(self.seen, following, lambda _: False))
 
     def publish(self, stored: StoredType, index: Index, before: Known) -> Known:
         """Write the index of a type in place of what `before` was made from."""

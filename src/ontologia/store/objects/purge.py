@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import unquote
 
-from ontologia.base.canonical import sha256_json
 from ontologia.errors import IntegrityError
 from ontologia.model.spec import TypeKind
 from ontologia.objects.cache import DiskCache
@@ -52,10 +50,12 @@ def holds_rows(kind: TypeKind, name: str, first: int, last: int) -> Callable[[st
 
 
 def purge(objects: Objects, cache: DiskCache, stored: StoredType, head: int) -> int:
-    """Remove everything that holds rows of a type; the number of objects removed. Called before the next commit."""
+    """Remove everything that commits up to the head wrote of a type; the number of objects removed.
+
+    What lies under later numbers is left alone: a type of that name may have been made anew since.
+    """
     born = stored.versions[0].since_commit
-    # Attempts at the next commit, which nobody can finish any more, may hold some too.
-    concerned = holds_rows(stored.kind, stored.name, born, head + 1)
+    concerned = holds_rows(stored.kind, stored.name, born, head)
     prefix = keys.snapshot(stored.kind, stored.name, 0, 0).removesuffix("0-0.parquet")
     found = [one.key for folder in (keys.COMMITS, prefix) for one in objects.list(folder) if concerned(one.key)]
     for start in range(0, len(found), _BATCH):
@@ -83,18 +83,7 @@ def forget_retired(objects: Objects, kind: TypeKind, name: str, first: int, last
 
 
 def forget_purged(cache: DiskCache, dropped: Iterable[Dropped]) -> None:
-    """Rows that were purged, be it elsewhere, must not live on in the cache of this machine. Looks through it once."""
-    purged = [one for one in dropped if one.purged]
-    if not purged:
-        return
-    mark = f"purged/{sha256_json([one.to_json() for one in purged])}"
-    with suppress(Missing):
-        cache.get_bytes(mark, None, _not_yet)
-        return
-    tests = [holds_rows(one.kind, one.type_name, one.since_commit, one.last_commit) for one in purged]
-    cache.forget(lambda key: any(test(key) for test in tests))
-    cache.get_bytes(mark, None, lambda: b"done")
-
-
-def _not_yet() -> bytes:
-    raise Missing
+    """Rows that were purged, be it elsewhere, must not live on in the cache of this machine."""
+    tests = [holds_rows(one.kind, one.type_name, one.since_commit, one.last_commit) for one in dropped if one.purged]
+    if tests:
+        cache.forget(lambda key: any(test(key) for test in tests))

@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 from ontologia.base.canonical import canonical_json, sha256_json
@@ -38,6 +38,8 @@ class Head:
     """What the last commit wrote; as in its manifest."""
     conditional_delete: bool = True
     """False for a server that was found, when the store was made, to delete whatever the condition says."""
+    fence: int = 0
+    """Counted up by clean-up, which thereby makes every swap fail that was under way."""
     format: int = 1
 
     def to_json(self) -> dict[str, Any]:
@@ -51,6 +53,7 @@ class Head:
             "catalog": self.catalog,
             "files": None if self.files is None else [one.to_json() for one in self.files],
             "conditional_delete": None if self.conditional_delete else False,
+            "fence": self.fence or None,
         }
         return {name: value for name, value in record.items() if value is not None or name == "manifest_path"} | {
             "format": self.format
@@ -69,6 +72,7 @@ class Head:
             record.get("catalog"),
             None if files is None else tuple(DataFile.from_json(one) for one in files),
             record.get("conditional_delete") is not False,
+            int(record.get("fence", 0)),
             int(record.get("format", 1)),
         )
         if (head.manifest_path is None) != (head.commit_id == 0):
@@ -100,8 +104,8 @@ class LockRecord:
     def from_json(cls, record: Mapping[str, Any]) -> LockRecord:
         return cls(
             record["owner_id"],
-            datetime.fromisoformat(record["acquired_at"]),
-            datetime.fromisoformat(record["expires_at"]),
+            _moment(record["acquired_at"]),
+            _moment(record["expires_at"]),
             int(record["lease_ttl_ms"]),
             record.get("nonce", ""),
         )
@@ -208,6 +212,12 @@ class DataFile:
             _texts(record.get("max_key")),
             {column: (bounds[0], bounds[1]) for column, bounds in stats.items()},
         )
+
+
+def _moment(text: str) -> datetime:
+    """A time; one without an offset, from another program, is UTC."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _texts(values: Sequence[str] | None) -> tuple[str, ...] | None:

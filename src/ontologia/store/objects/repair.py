@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ontologia.errors import IntegrityError, SchemaError
 from ontologia.objects.port import Missing
@@ -18,7 +18,7 @@ from ontologia.store.maintenance import IndexProblem, IndexRepair
 from ontologia.store.objects import keys
 from ontologia.store.objects.index import Known, ReadIndex
 from ontologia.store.objects.publication import Tenure, tenure
-from ontologia.store.objects.records import DataFile, Head, Index
+from ontologia.store.objects.records import DataFile, Head, Index, decode, encode
 from ontologia.store.objects.schema import TypeName, known_types
 from ontologia.store.objects.standing import fault_of, rebuilt
 from ontologia.store.objects.workbench import log_between, workbench
@@ -43,7 +43,13 @@ class _Read:
 
 
 def verify_index(backend: ObjectsBackend) -> list[IndexProblem]:
-    """What is wrong with the indices as far as the head tells; one problem for a type at most."""
+    """What is wrong with the indices, one problem for a type at most; every entry is compared with the log."""
+    head, reads = _together(backend)
+    return _problems(backend, head, reads, None)[0]
+
+
+def head_problems(backend: ObjectsBackend) -> list[IndexProblem]:
+    """The same as far as the head tells, at the cost of reading the indices."""
     head, reads = _together(backend)
     files = _head_files(backend, head)
     return [problem for read in reads if (problem := _at_head(read, head, files)) is not None]
@@ -70,7 +76,7 @@ def _read_all(backend: ObjectsBackend, head: Head) -> list[_Read]:
         reason = error.message if isinstance(error, IntegrityError) else f"{keys.TYPES} is missing."
         raise SchemaError(
             f"The schema metadata of {backend.uri} cannot be read: {reason}",
-            hint="The next change of a type writes it anew, or restore it from a backup; no index was touched.",
+            hint="`onto schema repair --apply` writes it anew; no index was touched.",
             key=keys.TYPES,
         ) from error
     # A commit that failed may have listed types that never came to be.
@@ -109,6 +115,33 @@ def _at_head(read: _Read, head: Head, files: Sequence[DataFile]) -> IndexProblem
     return None
 
 
+def repair_schema(backend: ObjectsBackend, *, apply: bool) -> tuple[str, ...]:
+    """Write the public records about types anew, where they do not say what the catalog in force says; their keys."""
+    if not apply:
+        return tuple(_wrong_records(backend, backend.head().head))
+    with tenure(backend) as held:
+        wrong = _wrong_records(backend, held.head)
+        for key, record in wrong.items():
+            held.ensure_steady()
+            backend.objects.put(key, encode(record))
+        return tuple(wrong)
+
+
+def _wrong_records(backend: ObjectsBackend, head: Head) -> dict[str, dict[str, Any]]:
+    schema = backend.schema(head)
+    wanted = schema.public_records(schema.types, backend.clock.now())
+    return {key: record for key, record in wanted.items() if not _says(backend, key, record)}
+
+
+def _says(backend: ObjectsBackend, key: str, record: dict[str, Any]) -> bool:
+    """Whether an object says the same; when it was written does not matter."""
+    try:
+        found = decode(backend.objects.get(key).data, key, dict[str, Any])
+    except (Missing, IntegrityError):
+        return False
+    return {**found, "updated_at": None} == {**record, "updated_at": None}
+
+
 def repair_index(backend: ObjectsBackend, *, apply: bool, progress: Progress | None) -> IndexRepair:
     """Write indices that are wrong anew from the log; without `apply`, say which."""
     if not apply:
@@ -130,7 +163,12 @@ def _wrong(
     backend: ObjectsBackend, head: Head, progress: Progress | None
 ) -> tuple[list[IndexProblem], dict[TypeName, list[DataFile]]]:
     """Every problem, also those that only the whole log shows; and the files of each type as the log has them."""
-    reads = _read_all(backend, head)
+    return _problems(backend, head, _read_all(backend, head), progress)
+
+
+def _problems(
+    backend: ObjectsBackend, head: Head, reads: Sequence[_Read], progress: Progress | None
+) -> tuple[list[IndexProblem], dict[TypeName, list[DataFile]]]:
     files = logged_files(backend, head, [read.stored for read in reads], progress)
     recent = _head_files(backend, head)
     problems: list[IndexProblem] = []

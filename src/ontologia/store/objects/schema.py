@@ -56,6 +56,8 @@ class Schema:
     next_type_id: int = 1
     parent: str | None = None
     """The hash of the state that this one followed."""
+    attempt: str = ""
+    """Who wrote this state: the same change, tried again, is another record."""
 
     @property
     def types(self) -> list[TypeName]:
@@ -65,14 +67,16 @@ class Schema:
         """With a type that is new or has changed."""
         types: dict[TypeName, StoredType] = {**self.catalog.types, (stored.kind, stored.name): stored}
         following = max(self.next_type_id, stored.type_id + 1)
-        return Schema(Catalog(types, self.catalog.epoch + 1), self.dropped, following, self.parent)
+        return replace(self, catalog=Catalog(types, self.catalog.epoch + 1), next_type_id=following)
 
     def without_type(self, stored: StoredType, head: int, now: datetime, *, purge: bool) -> Schema:
         """Without a type that is dropped."""
         types = {name: kept for name, kept in self.catalog.types.items() if kept.type_id != stored.type_id}
         born = stored.versions[0].since_commit
         mark = Dropped(stored.kind, stored.name, stored.type_id, born, head, now.isoformat(), purge)
-        return Schema(Catalog(types, self.catalog.epoch + 1), (*self.dropped, mark), self.next_type_id, self.parent)
+        return Schema(
+            Catalog(types, self.catalog.epoch + 1), (*self.dropped, mark), self.next_type_id, self.parent, self.attempt
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -81,6 +85,7 @@ class Schema:
             "types": [_type_record(self.catalog.types[name]) for name in self.types],
             "dropped": [one.to_json() for one in self.dropped],
             "parent": self.parent,
+            "attempt": self.attempt,
         }
 
     @cached_property
@@ -93,7 +98,9 @@ class Schema:
         stored = [_read_type(one) for one in record["types"]]
         types: dict[TypeName, StoredType] = {(one.kind, one.name): one for one in stored}
         dropped = tuple(Dropped.from_json(one) for one in record["dropped"])
-        return cls(Catalog(types, record["epoch"]), dropped, record["next_type_id"], record["parent"])
+        return cls(
+            Catalog(types, record["epoch"]), dropped, record["next_type_id"], record["parent"], record["attempt"]
+        )
 
     def public_records(self, changed: Iterable[TypeName], now: datetime) -> dict[str, dict[str, Any]]:
         """The records of the public layout that say the same: always the lists, version histories where changed."""

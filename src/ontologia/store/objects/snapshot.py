@@ -78,29 +78,38 @@ class ObjectsSnapshot:
             ) from error
 
     def select(self, scan: Scan) -> Iterator[tuple[Any, ...]]:
-        statement = self._scan(scan)
-        return iter(()) if statement is None else self._backend.engine.rows(statement)
+        return self._rows(lambda: self._scan(scan))
+
+    def _rows(self, build: Callable[[], Sql | None]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a statement; none where there are no files. It runs now, so that a missing file shows now."""
+
+        def run() -> Iterator[tuple[Any, ...]]:
+            statement = build()
+            return iter(()) if statement is None else self._backend.engine.rows(statement)
+
+        return self._fetched(run)
 
     def columns(self, scan: Scan) -> Sequence[Sequence[Any]]:
-        statement = self._scan(scan)
-        found = None if statement is None else self._backend.engine.arrow(statement)
-        return () if found is None or found.num_rows == 0 else cast("Sequence[Sequence[Any]]", found.columns)
+        def run() -> Sequence[Sequence[Any]]:
+            statement = self._scan(scan)
+            found = None if statement is None else self._backend.engine.arrow(statement)
+            return () if found is None or found.num_rows == 0 else cast("Sequence[Sequence[Any]]", found.columns)
+
+        return self._fetched(run)
 
     def _scan(self, scan: Scan) -> Sql | None:
         stored = self.catalog().get(scan.kind, scan.type_name)
         relation, head = self._backend.engine.relation, self._head.commit_id
-        return self._fetched(lambda: scan_statement(self.catalog(), stored, scan, self.files, relation, head))
+        return scan_statement(self.catalog(), stored, scan, self.files, relation, head)
 
     def raw(self, stored: StoredType, window: Window, lookup: Lookup | None = None) -> Iterator[VersionedRow]:
+        relation, head = self._backend.engine.relation, self._head.commit_id
         for version in self._visible(stored, window):
-            statement = self._fetched(
-                lambda version=version: raw_statement(
-                    stored, version, window, lookup, self.files, self._backend.engine.relation, self._head.commit_id
-                )
+            rows = self._rows(
+                lambda version=version: raw_statement(stored, version, window, lookup, self.files, relation, head)
             )
-            if statement is not None:
-                for row in self._backend.engine.rows(statement):
-                    yield VersionedRow(row[0], version, row[1:])
+            for row in rows:
+                yield VersionedRow(row[0], version, row[1:])
 
     def _visible(self, stored: StoredType, window: Window) -> Sequence[SchemaVersion]:
         if window.mode is Mode.LATEST:
@@ -113,16 +122,22 @@ class ObjectsSnapshot:
         scan = aggregation.scan
         stored = self.catalog().get(scan.kind, scan.type_name)
         relation, head = self._backend.engine.relation, self._head.commit_id
-        statement, plan = self._fetched(
-            lambda: aggregate_statement(self.catalog(), stored, aggregation, self.files, relation, head)
-        )
-        return plan.result(self._backend.engine.rows(statement))
+
+        def run() -> list[dict[str, Any]]:
+            statement, plan = aggregate_statement(self.catalog(), stored, aggregation, self.files, relation, head)
+            return plan.result(self._backend.engine.rows(statement))
+
+        return self._fetched(run)
 
     def explain(self, scan: Scan) -> tuple[str, Sequence[Any], list[str]]:
-        statement = self._scan(scan)
+        statement = self._fetched(lambda: self._scan(scan))
+        stored = self.catalog().get(scan.kind, scan.type_name)
+        own = {one.path for one in self.all_files(stored)}
         if statement is None:
-            return "", (), ["no files to read"]
-        return statement.text, statement.params, self._backend.engine.plan(statement)
+            return "", (), [f"none of {len(own)} files has anything to read"]
+        read = self._backend.engine.keys(statement) & own
+        plan = self._fetched(lambda: self._backend.engine.plan(statement))
+        return statement.text, statement.params, [f"{len(read)} of {len(own)} files of {scan.type_name}", *plan]
 
     def commit_at(self, moment: datetime) -> int:
         return self._backend.manifests.last_before(moment, self._head)

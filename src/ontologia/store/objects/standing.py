@@ -102,7 +102,7 @@ def _snapshot_fault(backend: ObjectsBackend, entry: DataFile, members: Sequence[
     rows, updated = sum(one.row_count or 0 for one in members), [one.updated for one in members]
     if entry.row_count not in (None, rows):
         return f"{entry.path} is said to have {entry.row_count} rows, its commits wrote {rows}"
-    if {one.schema_version_id for one in members} - {entry.schema_version_id}:
+    if entry.schema_version_id is not None and {one.schema_version_id for one in members} - {entry.schema_version_id}:
         return f"{entry.path} is said to have rows of another schema version than its commits wrote"
     if None not in updated and entry.updated not in (None, sum(one or 0 for one in updated)):
         return f"{entry.path} is said to have {entry.updated} updates, which is not what its commits made"
@@ -130,7 +130,8 @@ def rebuilt(
         coverage = Coverage(snapshots)
         for number in [number for number in gone if coverage.of(number) is None]:
             backend.warn(f"The file of {stored.name} that commit {number} wrote is missing; `onto verify` says more.")
-    rest = [file for file in files if coverage.of(file.min_commit_id) is None]
+    known = {} if index is None else {one.path: one for one in index.entries}
+    rest = [_with_bounds(file, known.get(file.path)) for file in files if coverage.of(file.min_commit_id) is None]
     return tuple(sorted((*snapshots, *rest), key=lambda one: one.min_commit_id))
 
 
@@ -184,8 +185,15 @@ def checked(bench: Workbench, snapshot: DataFile, members: Sequence[DataFile]) -
             return None
     finally:
         copy.path.unlink()
-    bounds = (snapshot.min_commit_id, snapshot.max_commit_id)
-    return combined(members, snapshot.path, bounds, copy)
+    found = combined(members, snapshot.path, (snapshot.min_commit_id, snapshot.max_commit_id), copy)
+    return _with_bounds(found, snapshot)
+
+
+def _with_bounds(file: DataFile, recorded: DataFile | None) -> DataFile:
+    """A file as the log has it, with the bounds that an index recorded of the same content; manifests have none."""
+    if recorded is None or recorded.content_sha256 != file.content_sha256 or recorded.min_key is None:
+        return file
+    return replace(file, min_key=recorded.min_key, max_key=recorded.max_key, stats=recorded.stats)
 
 
 def combined(members: Sequence[DataFile], key: str, commits: tuple[int, int], copy: Copy) -> DataFile:

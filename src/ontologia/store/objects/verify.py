@@ -131,7 +131,7 @@ class _Verification:
 
     def _indices(self, files: Mapping[TypeName, Sequence[DataFile]]) -> Iterator[Finding]:
         try:
-            problems = repair.verify_index(self._backend)
+            problems = repair.head_problems(self._backend)
         except SchemaError:
             problems = []
         told = {(problem.kind, problem.type_name) for problem in problems}

@@ -68,7 +68,8 @@ class ObjectsWriter:
         self._seen = seen
         self._schema = self._before = known
         self._unreadable = public.problem
-        self._behind = public.catalog not in (None, seen.head.catalog)
+        listed = public.problem is None and set(public.names) != set(known.catalog.types)
+        self._behind = listed or public.catalog not in (None, seen.head.catalog)
         """Somebody died between writing the public records and putting a catalog in force: they are written again."""
         self._files: dict[int, _OpenFile] = {}
         self._current: dict[tuple[int, int], CurrentRows] = {}
@@ -198,19 +199,19 @@ class ObjectsWriter:
     def _follow(self) -> None:
         """A catalog that has changed says which one it follows."""
         if self._schema is not self._before:
-            self._schema = replace(self._schema, parent=self._seen.head.catalog)
+            self._schema = replace(self._schema, parent=self._seen.head.catalog, attempt=self._attempt)
 
     def _schema_tasks(self) -> list[Callable[[], object]]:
         """Writing the catalog record that the head will name, and the public ones beside it."""
         if self._schema is self._before and not self._behind:
             return []
-        objects = self._backend.objects
         records = self._schema.public_records(
             self._schema.types if self._behind else sorted(self._changed), self._now()
         )
         records[keys.catalog(self._schema.sha256)] = self._schema.to_json()
         # Whatever types.json was before, it is right from now on.
         self._unreadable = None
+        objects = self._backend.objects
         return [lambda key=key, record=record: objects.put(key, encode(record)) for key, record in records.items()]
 
     def publish(self, metadata: dict[str, str]) -> Commit:
