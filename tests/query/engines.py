@@ -236,7 +236,8 @@ class ParquetEngine:
         return tuple(self.files[stored.name])
 
     @staticmethod
-    def relation(files: Sequence[DataFile]) -> Sql:
+    def relation(files: Sequence[DataFile], among: Sequence[DataFile] = ()) -> Sql:
+        del among
         return Sql("read_parquet(?, union_by_name = true)", ([file.path for file in files],))
 
     def _scan(self, scan: Scan) -> Sql | None:

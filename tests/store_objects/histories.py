@@ -137,8 +137,9 @@ class History:
             and one.max_commit_id > low
         )
 
-    def relation(self, files: Sequence[DataFile]) -> Sql:
+    def relation(self, files: Sequence[DataFile], among: Sequence[DataFile] = ()) -> Sql:
         assert files
+        assert not among or {one.path for one in files} <= {one.path for one in among}
         self.asked.append(list(files))
         return Sql("read_parquet(?, union_by_name = true)", ([one.path for one in files],))
 

@@ -356,7 +356,6 @@ def test_looking_takes_one_request_for_a_type_and_three_more(s3_uri: str, s3_con
 
 def test_a_lost_list_of_types_is_written_anew_by_a_command_of_its_own(here: World) -> None:
     """What checks and repairs of indices refuse to work without."""
-    three(here)
     before = here.read(TYPES)
     here.storage.put(TYPES, b"nope")
     with pytest.raises(SchemaError):

@@ -15,6 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_~%.")
@@ -32,6 +33,7 @@ COMPANION = "#about"
 """A file with this behind its name goes with the file of that name. No spelled name has this character."""
 
 
+@lru_cache(maxsize=65_536)
 def spelled(key: str) -> str:
     """A key as a relative path of safe names."""
     return "/".join(_pieces(segment) for segment in key.split("/"))

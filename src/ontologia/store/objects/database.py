@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import threading
 import weakref
@@ -21,6 +22,7 @@ from ontologia.errors import ConfigError
 from ontologia.objects.cache import DiskCache
 from ontologia.query.duckdb import register_functions
 
+_SPECIAL = re.compile(r"[*?[]")
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _THREAD_BYTES = 48 << 20
 """What one thread needs in a sort that spills; with less, DuckDB runs out of memory instead."""
@@ -101,7 +103,7 @@ class Database:
 
 def as_pattern(path: Path) -> str:
     """A path as DuckDB takes it, where letters may stand for others: these stand for themselves."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
+    return _SPECIAL.sub(r"[\g<0>]", str(path))
 
 
 def _bound_threads(connection: DuckDBPyConnection) -> None:

@@ -57,12 +57,13 @@ class Engine:
         self._uri = objects.uri
         self._lengths = Lengths()
 
-    def relation(self, files: Sequence[DataFile]) -> Sql:
+    def relation(self, files: Sequence[DataFile], among: Sequence[DataFile] = ()) -> Sql:
         """What to select from: all rows of these files, which are at least one, of one type, and oldest first.
 
-        Files that are not local are fetched now; `Missing` names one that is not there.
+        Rows of the files `among` which they were chosen may come too. Files that are not local are fetched now;
+        `Missing` names one that is not there.
         """
-        return self._scans.relation(files)
+        return self._scans.relation(files, among)
 
     def rows(self, statement: Sql) -> Iterator[Row]:
         """The rows of a result, as they come. The statement runs at once; truth values are 0 and 1."""

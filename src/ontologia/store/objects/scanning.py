@@ -56,11 +56,14 @@ class Scans:
         self._process = os.getpid()
         self._segments = Segments(self._cache, _SEGMENT_FACTOR * self._largest)
 
-    def relation(self, files: Sequence[DataFile]) -> Sql:
-        """What to select from: all rows of these files, at least one, of one type and oldest first."""
+    def relation(self, files: Sequence[DataFile], among: Sequence[DataFile] = ()) -> Sql:
+        """What to select from: all rows of these files, at least one, of one type and oldest first.
+
+        Rows of the files `among` which they were chosen may come too.
+        """
         small = [one for one in files if one.size is None or one.size <= self._largest]
         large = [one for one in files if one.size is not None and one.size > self._largest]
-        scanned = self._local(small)
+        scanned = self._local(small, among)
         if not large:
             return Sql(_READ, (scanned,))
         # Loads much of pyarrow, which most stores never need.
@@ -87,13 +90,19 @@ class Scans:
         for one in files:
             self._cache.forget(one.path)
 
-    def _local(self, files: Sequence[DataFile]) -> Scanned:
+    def _local(self, files: Sequence[DataFile], among: Sequence[DataFile] = ()) -> Scanned:
         if self._process != os.getpid():
             # Neither the threads of the parent nor those that held its locks are in a forked child.
             self._together = Together()
             self._begin()
         hold = self._cache.hold()
-        parts = self._segments.fold(files, lambda some: self._located(some, hold), hold=hold) if files else []
+        if not files:
+            return Scanned(files, [], hold)
+        parts: list[Part] | None = None
+        if len(among) > len(files) and all(one.size is None or one.size <= self._largest for one in among):
+            parts = self._segments.covering(files, among, lambda some: self._located(some, hold), hold=hold)
+        if parts is None:
+            parts = self._segments.fold(files, lambda some: self._located(some, hold), hold=hold)
         return Scanned(files, parts, hold)
 
     def _located(self, files: Sequence[DataFile], hold: Hold) -> list[Path]:

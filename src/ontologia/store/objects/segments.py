@@ -62,6 +62,22 @@ class Segments:
             there = [self._merged(run, parts, hold) for run, parts in zip(runs, there, strict=True)]
         return [part for parts in there for part in parts]
 
+    def covering(
+        self, files: Sequence[DataFile], among: Sequence[DataFile], locate: Locate, *, hold: Hold | None = None
+    ) -> list[Part] | None:
+        """Those parts of a longer list that hold some of these files; None unless all of the list is here already.
+
+        Files that a condition picks from a list are scattered over it, and reading a few segments with more in them
+        costs less than reading each by itself.
+        """
+        pieces = [piece for run in self._runs(among) for piece in self._found(run, hold)]
+        alone = [run.members[0] for run, path in pieces if path is None]
+        if not all(self._cache.is_ready(one.path, one.content_sha256) for one in alone):
+            return None
+        wanted = {one.path for one in files}
+        parts = self.fold(among, locate, hold=hold)
+        return [part for part in parts if any(one.path in wanted for one in part.files)]
+
     def _runs(self, files: Sequence[DataFile]) -> list[Run]:
         first = files[0]
         with self._lock:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ontologia.query.duckdb import DUCKDB
 from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
@@ -21,8 +22,16 @@ from ontologia.store.objects.columns import COMMIT, IDENTITY, UPDATE, VERSION, F
 from ontologia.store.objects.records import DataFile
 from ontologia.store.rows import Row
 
-Relation = Callable[[Sequence[DataFile]], Sql]
-"""A table expression with the rows of these files, all columns by name."""
+
+class Relation(Protocol):
+    """A table expression with the rows of some files, all columns by name.
+
+    Rows of the files `among` which they were chosen may come too, where that is cheaper than leaving them out.
+    """
+
+    def __call__(self, files: Sequence[DataFile], among: Sequence[DataFile] = ()) -> Sql: ...
+
+
 FilesOf = Callable[[StoredType, SchemaVersion, Window], tuple[DataFile, ...]]
 """The files of one schema version that a window may show rows of, oldest first."""
 _ALL_COMMITS = 2**62
@@ -74,7 +83,8 @@ class _Source:
         scanned = files if where is None else pruning.matching(files, self.columns, where)
         if not scanned:
             return _Rows(self._nothing(alias), empty=True)
-        table = self.relation(scanned) + Sql(f" AS {alias}")
+        # What was left out does not pass the conditions, so it does no harm.
+        table = self.relation(scanned, self.files) + Sql(f" AS {alias}")
         hiding = () if self.every else pruning.superseding(files, scanned)
         if hiding:
             since = min(one.min_commit_id for one in scanned)
