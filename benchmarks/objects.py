@@ -254,7 +254,7 @@ LATEST = "SELECT * FROM read_parquet(?) QUALIFY ROW_NUMBER() OVER (PARTITION BY 
 def _warm(reader: Ontology, cls: type[Any], one: Path, sizes: Sizes) -> Iterator[Result]:
     raw = duckdb.connect()
     query = reader.query().entities(cls)
-    gold = f"SELECT * FROM ({LATEST}) WHERE tier = 'Gold'"
+    gold = f"SELECT * FROM ({LATEST}) WHERE tier = 'Gold' ORDER BY commit_id, entity_key"
 
     def rows(sql: str) -> object:
         return raw.execute(sql, [str(one)]).fetchall()
