@@ -69,15 +69,16 @@ class _Broken(Exception):  # noqa: N818 - ends a check, never leaves this module
     """The server did something else than it must."""
 
 
-def probe(objects: Objects) -> ProbeReport:
+def probe(objects: Objects, *, rivals: bool = True) -> ProbeReport:
     """Try every condition on scratch objects under the prefix, and remove them afterwards.
 
+    Without `rivals`, one request at a time: some servers make those who write one key at once wait for seconds.
     A server that cannot be reached or denies access is no finding: its error goes to the caller.
     """
     folder = f"{SCRATCH}{uuid.uuid4().hex}/"
     trial = _Trial(objects, folder)
     try:
-        return ProbeReport(objects.uri, tuple(_check(name, try_it) for name, try_it in trial.checks()))
+        return ProbeReport(objects.uri, tuple(_check(name, try_it) for name, try_it in trial.checks(rivals=rivals)))
     finally:
         with suppress(OntologiaError):
             objects.delete_many(trial.keys)
@@ -117,17 +118,17 @@ class _Trial:
         names = ("create", "replace", "absent", "changed", "listed", "delete", "rivals-create", "rivals-replace")
         return [self.folder + name for name in names]
 
-    def checks(self) -> list[tuple[str, Callable[[], str]]]:
-        return [
+    def checks(self, *, rivals: bool) -> list[tuple[str, Callable[[], str]]]:
+        found: list[tuple[str, Callable[[], str]]] = [
             ("create-if-absent", self._create),
             ("replace-if-match", self._replace),
             ("replace-if-match-absent", self._replace_absent),
             ("get-if-changed", self._changed),
             ("list-after-write", self._listed),
-            ("create-rivals", self._create_rivals),
-            ("replace-rivals", self._replace_rivals),
-            (DELETION, self._delete),
         ]
+        if rivals:
+            found += [("create-rivals", self._create_rivals), ("replace-rivals", self._replace_rivals)]
+        return [*found, (DELETION, self._delete)]
 
     def _holds(self, key: str, data: bytes, otherwise: str) -> None:
         if self.objects.get(key).data != data:

@@ -69,7 +69,7 @@ def initialise_on(
         return _plan(objects, birth, force=force)
     found = _found(objects)
     _refuse(objects, found, force=force, token=token)
-    report = probe(objects)
+    report = probe(objects, rivals=False)
     report.refuse()
     objects.conditional_delete = report.conditional_delete
     birth = replace(birth, head=replace(birth.head, conditional_delete=report.conditional_delete))
