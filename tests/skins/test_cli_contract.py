@@ -53,6 +53,7 @@ ON_OBJECTS: dict[str, list[str]] = {
     "compact": ["compact"],
     "index verify": ["index", "verify"],
     "index repair": ["index", "repair"],
+    "schema repair": ["schema", "repair"],
     "gc": ["gc"],
 }
 """Commands for stores on object storage, which `test_cli_s3` tries."""

@@ -35,6 +35,7 @@ READING: dict[str, list[str]] = {
     "compact": ["compact"],
     "index verify": ["index", "verify"],
     "index repair": ["index", "repair"],
+    "schema repair": ["schema", "repair"],
     "gc": ["gc"],
     "doctor": ["doctor"],
     "init": ["init", "--dry-run"],
@@ -377,6 +378,17 @@ def test_compact_takes_one_type(store: Bucket) -> None:
     run = store.onto("compact", "--type", "Nobody")
     assert run.code in {exits.USAGE, exits.FAILURE}
     assert "Nobody" in run.err
+
+
+def test_records_about_types_are_written_anew(store: Bucket) -> None:
+    key = "meta/schema/types.json"
+    good = store.read(key)
+    store.write(key, {"entities": []})
+    assert store.onto("index", "verify").code == exits.SCHEMA
+    assert store.onto("schema", "repair").out == f"would write {key}\n"
+    assert store.onto("schema", "repair", "--apply", "--json").json == {"written": [key], "applied": True}
+    assert store.read(key)["entities"] == good["entities"]
+    assert "Nothing to repair" in store.onto("schema", "repair", "--apply").out
 
 
 def test_an_index_that_is_behind_is_found_and_repaired(store: Bucket) -> None:

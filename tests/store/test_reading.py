@@ -127,6 +127,7 @@ def test_a_plan_follows_the_indexes(tmp_path: Path) -> None:
 
 READER = """
     import os, sys
+    import ontologia.store.sqlite.backend  # while Python may still be read
     from ontologia import Entity, Field, Ontology
     class Person(Entity):
         id: Field[str] = Field(primary_key=True)
