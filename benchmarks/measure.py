@@ -10,6 +10,7 @@ import gc
 import json
 import platform
 import sqlite3
+import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -112,6 +113,26 @@ def table(results: Iterable[Result]) -> str:
         if result.note:
             lines.append(f"    {result.note:.76}")
     return "\n".join(lines)
+
+
+def show_progress(text: str) -> None:
+    """One line that is written over, on a terminal only."""
+    if sys.stderr.isatty():
+        print(f"\r{text:<79.79}\r", end="", file=sys.stderr, flush=True)
+
+
+def conclude(results: list[Result], path: Path, sizes: Any, *, quick: bool) -> int:
+    """Print and write the results; 1 when a line misses its bound, unless the sizes are too small to judge by."""
+    show_progress("")
+    print(table(results))
+    write_json(path, results, sizes)
+    print(f"\n{path}")
+    if quick:
+        print("--quick: these sizes are too small to judge by.")
+        return 0
+    missed = sum(result.passed is False for result in results)
+    print(f"{missed} of {len(results)} lines miss their bound." if missed else "Every bound is met.")
+    return 1 if missed else 0
 
 
 def _time(value: float | None) -> str:

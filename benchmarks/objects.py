@@ -21,7 +21,7 @@ from typing import Any, cast
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measure import Result, fact, race, rate, seconds, table, within, write_json
+from measure import Result, conclude, fact, race, rate, seconds, show_progress, within
 
 from ontologia import Entity, Field, OntologiaConfig, Ontology
 from ontologia.base.clock import SystemClock
@@ -202,7 +202,7 @@ def long_history(place: Place, sizes: Sizes) -> Iterator[Result]:
     uri = onto.storage_info()["uri"]
     for number in range(sizes.commits):
         commit(onto, items(types[number % sizes.types], number // sizes.types, sizes.rows))
-        _show_progress(f"history: commit {number + 1} of {sizes.commits}")
+        show_progress(f"history: commit {number + 1} of {sizes.commits}")
     cls = types[0]
     one = place.folder / "one.parquet"
     pq.write_table(_rows_of(onto, cls), one, compression="zstd")
@@ -362,22 +362,8 @@ def main(arguments: list[str] | None = None) -> int:
         for name in options.only or BENCHMARKS:
             for result in BENCHMARKS[name](Place(endpoint, Path(folder)), sizes):
                 results.append(result)
-                _show_progress(f"{name}: {result.work.strip()}")
-    _show_progress("")
-    print(table(results))
-    write_json(options.json, results, sizes)
-    print(f"\n{options.json}")
-    missed = sum(result.passed is False for result in results)
-    if options.quick:
-        print("--quick: these sizes are too small to judge by.")
-        return 0
-    print(f"{missed} of {len(results)} lines miss their bound." if missed else "Every bound is met.")
-    return 1 if missed else 0
-
-
-def _show_progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{text:<79.79}\r", end="", file=sys.stderr, flush=True)
+                show_progress(f"{name}: {result.work.strip()}")
+    return conclude(results, options.json, sizes, quick=options.quick)
 
 
 if __name__ == "__main__":

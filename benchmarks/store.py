@@ -7,13 +7,12 @@ when a line misses its bound; `--quick` is too small to judge and never does.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hops import follow_relations
-from measure import Result, table, write_json
+from measure import Result, conclude, show_progress
 from past import halfway, long_history
 from reading import read_present
 from starting import start
@@ -45,22 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="ontologia-bench-", dir=options.folder) as folder:
             for result in benchmark(Path(folder), sizes):
                 results.append(result)
-                _show_progress(f"{name}: {result.work.strip()}")
-    _show_progress("")
-    print(table(results))
-    write_json(options.json, results, sizes)
-    print(f"\n{options.json}")
-    missed = sum(result.passed is False for result in results)
-    if options.quick:
-        print("--quick: these sizes are too small to judge by.")
-        return 0
-    print(f"{missed} of {len(results)} lines miss their bound." if missed else "Every bound is met.")
-    return 1 if missed else 0
-
-
-def _show_progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{text:<79.79}\r", end="", file=sys.stderr, flush=True)
+                show_progress(f"{name}: {result.work.strip()}")
+    return conclude(results, options.json, sizes, quick=options.quick)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -71,11 +71,22 @@ class Catalog:
     def find(self, kind: TypeKind, name: str) -> StoredType | None:
         return self.types.get((kind, name))
 
+    def ends(self, stored: StoredType) -> dict[str, StoredType | None]:
+        """The types at the ends of a relation, by side; None for one that nothing was written of."""
+        sides = (("left", stored.spec.left), ("right", stored.spec.right))
+        return {side: self.find("entity", name or "") for side, name in sides}
+
     def get(self, kind: TypeKind, name: str) -> StoredType:
         found = self.types.get((kind, name))
         if found is None:
             raise unknown_type(kind, name, self)
         return found
+
+
+def wide_names(stored: StoredType, ends: dict[str, StoredType | None]) -> frozenset[str]:
+    """Fields with integers beyond 64 bits, as conditions name them: those of an end with its side in front."""
+    of_ends = {f"{side}.{name}" for side, end in ends.items() if end is not None for name in end.wide}
+    return stored.wide | of_ends
 
 
 def unknown_type(kind: TypeKind, name: str, catalog: Catalog) -> UnknownTypeError:

@@ -6,6 +6,7 @@ a set of columns that reads like one.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
@@ -38,6 +39,13 @@ def has_big(rows: Sequence[Row]) -> bool:
     """Whether any row has integers beyond 64 bits."""
     last = rows.columns[-1] if isinstance(rows, ColumnRows) else [row[-1] for row in rows]
     return last.count(None) != len(last)
+
+
+def big_columns(rows: Sequence[Row]) -> set[str]:
+    """The physical columns in which some row has an integer beyond 64 bits."""
+    if not has_big(rows):
+        return set()
+    return {column for row in rows if row[-1] is not None for column in json.loads(row[-1])}
 
 
 def without_big(rows: Sequence[Row]) -> Sequence[Row]:

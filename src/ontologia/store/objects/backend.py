@@ -75,7 +75,7 @@ class ObjectsBackend:
         if not head.conditional_delete:
             self.objects.conditional_delete = False
         self.cache = DiskCache(self.config.cache_path, head.store_id or "foreign", self.config.s3_cache_bytes)
-        self.manifests = ManifestLog(self.objects, self.cache, self.together, head.store_id)
+        self.manifests = ManifestLog(self.objects, self.cache, head.store_id)
         self.indices = IndexBook(self.objects, self.manifests, head.store_id, self.warn)
         self.engine = Engine(self.config, self.cache, self.objects, self.together)
         self.identities = IdentityMaps(self.engine)

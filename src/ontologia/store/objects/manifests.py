@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from ontologia.errors import IntegrityError, OntologiaError
+from ontologia.errors import IntegrityError
 from ontologia.model.comparable import instant
 from ontologia.objects.cache import DiskCache
-from ontologia.objects.port import Missing, Objects, Together
+from ontologia.objects.port import Missing, Objects
 from ontologia.store.objects import keys
 from ontologia.store.objects.records import Head, Manifest, decode, encode
 
@@ -35,10 +35,9 @@ _KEPT = 8192
 class ManifestLog:
     """The commits of one store."""
 
-    def __init__(self, objects: Objects, cache: DiskCache, together: Together, store_id: str | None) -> None:
+    def __init__(self, objects: Objects, cache: DiskCache, store_id: str | None) -> None:
         self._objects = objects
         self._cache = cache
-        self._together = together
         self._store_id = store_id
         self._known: dict[int, tuple[str, Manifest]] = {}
         self._guard = threading.Lock()
@@ -210,8 +209,3 @@ class ManifestLog:
             created = instant(self.time_of(middle, head))
             low, high = (middle, high) if created <= wanted else (low, middle - 1)
         return low
-
-
-def best_effort_error(error: Exception) -> str:
-    """An error of a step that may fail, in one line."""
-    return error.message if isinstance(error, OntologiaError) else f"{type(error).__name__}: {error}"

@@ -16,7 +16,7 @@ from ontologia.query.plan import Aggregation, Lookup, Mode, Scan, Window
 from ontologia.query.predicates import Order, Predicate, Ref, Side
 from ontologia.query.sql import NEVER, ColumnOf, Sql, compile_order, compile_predicate
 from ontologia.query.sqlaggregates import AggregatePlan, compile_aggregates
-from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
+from ontologia.store.catalog import Catalog, SchemaVersion, StoredType, wide_names
 from ontologia.store.objects import pruning
 from ontologia.store.objects.columns import COMMIT, IDENTITY, UPDATE, VERSION, FileColumns, columns_of, quoted
 from ontologia.store.objects.records import DataFile
@@ -289,10 +289,7 @@ def _condition(catalog: Catalog, stored: StoredType, scan: Scan, view: _View) ->
     """The predicate of a scan. One on an end holds when some version of it in the window passes."""
     if scan.where is None:
         return ()
-    ends = {
-        side: catalog.find("entity", name or "")
-        for side, name in (("left", stored.spec.left), ("right", stored.spec.right))
-    }
+    ends = catalog.ends(stored)
     own = _columns_of(stored)
 
     def column(ref: Ref) -> str:
@@ -312,7 +309,5 @@ def _condition(catalog: Catalog, stored: StoredType, scan: Scan, view: _View) ->
         # Not correlated, so that it is one join with the ends that pass, whose scan has the test as its filter.
         return Sql(f"t.{quoted(f'{side}_key')} IN (SELECT e.{key}") + rows.clause(test) + Sql(")")
 
-    wide = set(stored.wide)
-    for side, end in ends.items():
-        wide |= {f"{side}.{name}" for name in end.wide} if end is not None else set[str]()
-    return (compile_predicate(scan.where, dialect=DUCKDB, column=column, endpoint=endpoint, wide=frozenset(wide)),)
+    wide = wide_names(stored, ends)
+    return (compile_predicate(scan.where, dialect=DUCKDB, column=column, endpoint=endpoint, wide=wide),)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ontologia.config import OntologiaConfig
 from ontologia.objects.port import Missing, Objects, Together
 from ontologia.store.objects.columns import COMMIT, quoted
+from ontologia.store.objects.database import as_pattern
 from ontologia.store.objects.manifests import ManifestLog
 from ontologia.store.objects.records import DataFile, Head, Manifest
 
@@ -106,7 +107,7 @@ class Workbench:
             .execute(
                 f"SELECT {quoted(COMMIT)}, COUNT(*), SUM(hash({hashed}))"
                 " FROM read_parquet(?, union_by_name = true, hive_partitioning = false) GROUP BY ALL",
-                [[_literal(path) for path in paths]],
+                [[as_pattern(path) for path in paths]],
             )
             .fetchall()
         )
@@ -130,7 +131,7 @@ class Workbench:
 
         statement = f"SELECT {quoted(COMMIT)}, COUNT(*) FROM read_parquet(?, hive_partitioning = false) GROUP BY ALL"
         try:
-            return dict(self.engine().execute(statement, [_literal(path)]).fetchall())
+            return dict(self.engine().execute(statement, [as_pattern(path)]).fetchall())
         except duckdb.Error:
             return None
 
@@ -154,11 +155,6 @@ def file_sha256(path: Path) -> str:
     """The hash of a file here."""
     with path.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
-
-
-def _literal(path: Path) -> str:
-    """A path as DuckDB takes it: no letter stands for others."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
 
 
 def row_count(path: Path) -> int | None:

@@ -6,7 +6,6 @@ fails lies under a name of its own, which no reader ever looks for.
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +30,7 @@ from ontologia.store.objects.records import DataFile, Head, Manifest, encode
 from ontologia.store.objects.schema import KnownTypes, Schema, TypeName
 from ontologia.store.protocol import VersionedRow
 from ontologia.store.reconcile import Delta
-from ontologia.store.rows import ColumnRows, Row, has_big
+from ontologia.store.rows import ColumnRows, Row, big_columns
 
 if TYPE_CHECKING:
     from ontologia.store.objects.backend import ObjectsBackend
@@ -149,9 +148,9 @@ class ObjectsWriter:
 
     def _widen(self, stored: StoredType, rows: Sequence[Row]) -> StoredType:
         """Note integer fields that meet a value beyond 64 bits for the first time."""
-        if not has_big(rows):
+        wide = big_columns(rows)
+        if not wide:
             return stored
-        wide = {column for row in rows if row[-1] is not None for column in json.loads(row[-1])}
         names = {column: name for name, column in layout(stored.spec).main.items()}
         fresh = frozenset(names[column] for column in wide) - stored.wide
         return self._keep(schema.widened(stored, fresh)) if fresh else stored

@@ -15,7 +15,7 @@ from ontologia.query.predicates import Order, Predicate, Ref, Side
 from ontologia.query.sql import NEVER, ColumnOf, Sql, compile_order, compile_predicate
 from ontologia.query.sqlaggregates import AggregatePlan, compile_aggregates
 from ontologia.query.sqlite import SQLITE, SqliteDialect
-from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
+from ontologia.store.catalog import Catalog, SchemaVersion, StoredType, wide_names
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
 
 _SEQ_AFTER = "(SELECT next_seq FROM store_marks WHERE type_id = ? AND commit_id <= ? ORDER BY commit_id DESC LIMIT 1)"
@@ -141,10 +141,7 @@ def lookup_condition(lookup: Lookup, prefix: str) -> Sql:
 
 
 def _predicate(catalog: Catalog, stored: StoredType, where: Predicate, window: Window) -> Sql:
-    ends = {
-        side: catalog.find("entity", name or "")
-        for side, name in (("left", stored.spec.left), ("right", stored.spec.right))
-    }
+    ends = catalog.ends(stored)
     own = _columns_of(stored)
 
     def column(ref: Ref) -> str:
@@ -160,10 +157,8 @@ def _predicate(catalog: Catalog, stored: StoredType, where: Predicate, window: W
         found = Sql("EXISTS (SELECT 1 FROM ") + source(end, window)
         return found + Sql(f" AS e WHERE e.key = t.{side}_key AND ") + test + Sql(")")
 
-    wide = set(stored.wide)
-    for side, end in ends.items():
-        wide |= {f"{side}.{name}" for name in end.wide} if end is not None else set[str]()
-    return compile_predicate(where, dialect=SQLITE, column=column, endpoint=endpoint, wide=frozenset(wide))
+    wide = wide_names(stored, ends)
+    return compile_predicate(where, dialect=SQLITE, column=column, endpoint=endpoint, wide=wide)
 
 
 def _columns_of(stored: StoredType) -> ColumnOf:

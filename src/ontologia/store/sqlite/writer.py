@@ -7,7 +7,6 @@ A row that is replaced moves from the live table to the past table of its versio
 from __future__ import annotations
 
 import itertools
-import json
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from ontologia.store.catalog import Catalog, SchemaVersion, StoredType
 from ontologia.store.commits import ROWS_PER_BLOCK, Commit, Part, RowDigest, commit_hash
 from ontologia.store.protocol import VersionedRow
 from ontologia.store.reconcile import Delta
-from ontologia.store.rows import Row, has_big, without_big
+from ontologia.store.rows import Row, big_columns, has_big, without_big
 from ontologia.store.sqlite import catalog as catalogs
 from ontologia.store.sqlite.tables import column_list, live_table, past_table
 from ontologia.store.sqlite.unchanged import is_unchanged
@@ -172,12 +171,9 @@ class SqliteWriter:
 
     def _widen(self, stored: StoredType, rows: Sequence[Row]) -> StoredType:
         """Note integer fields that meet a value beyond 64 bits for the first time."""
-        if not has_big(rows):
+        wide = big_columns(rows)
+        if not wide:
             return stored
-        wide: set[str] = set()
-        for row in rows:
-            if row[-1] is not None:
-                wide.update(json.loads(row[-1]))
         names = {column: name for name, column in layout(stored.spec).main.items()}
         fresh = frozenset(names[column] for column in wide) - stored.wide
         if not fresh:
